@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace infini_train::example::testing {
+
+/// A new folder that goes away with its contents.
+class TempDir {
+public:
+    TempDir() : path_((std::filesystem::temp_directory_path() / "infini_train_XXXXXX").string()) {
+        EXPECT_NE(mkdtemp(path_.data()), nullptr);
+    }
+    ~TempDir() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+
+    TempDir(const TempDir &) = delete;
+    TempDir &operator=(const TempDir &) = delete;
+
+    const std::string &path() const { return path_; }
+
+    /// Writes a file, with the folders that its name asks for, and returns its path.
+    std::string Write(const std::string &name, const std::string &bytes) const {
+        const std::filesystem::path file = std::filesystem::path(path_) / name;
+        std::filesystem::create_directories(file.parent_path());
+        std::ofstream(file, std::ios::binary) << bytes;
+        return file.string();
+    }
+
+private:
+    std::string path_;
+};
+
+/// The message of the `E` that `body` throws; a failure if it throws none.
+template <typename E, typename Body>
+std::string MessageOf(Body &&body) {
+    try {
+        body();
+    } catch (const E &error) {
+        return error.what();
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return "";
+}
+
+}  // namespace infini_train::example::testing
