@@ -88,8 +88,8 @@ constexpr bool IsIntegral(DataType dtype) {
 }
 
 /// The type in which an operator of two tensors computes, by PyTorch's rules: bool < integers < floats; among integers
-/// the wider, and a signed and an unsigned one of a size give the next wider signed one; bfloat16 with float16 gives
-/// float32. uint16, uint32 and uint64 with a signed integer of at most their size throw DtypeError, as in PyTorch.
+/// and among floats the wider; uint8 with int8 gives int16, bfloat16 with float16 gives float32. uint16, uint32 and
+/// uint64 go with themselves and with floats only; with bool or another integer they throw DtypeError, as in PyTorch.
 INFINI_TRAIN_EXPORT DataType PromoteTypes(DataType a, DataType b);
 
 /// `DataTypeOf<float>::value` is kFLOAT32, and so on for every C++ type that a tensor can hold.

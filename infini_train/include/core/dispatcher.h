@@ -30,18 +30,26 @@ struct KernelTag<R(Args...)> {
 };
 
 namespace internal {
-/// Registers the library's own kernels, once.
-INFINI_TRAIN_EXPORT void EnsureKernelsRegistered();
+/// True once the library's own kernels are in their tables.
+INFINI_TRAIN_EXPORT inline std::atomic<bool> kernels_registered{false};
+INFINI_TRAIN_EXPORT void RegisterLibraryKernels();
+inline void EnsureKernelsRegistered() {
+    if (!kernels_registered.load(std::memory_order_acquire)) [[unlikely]] {
+        RegisterLibraryKernels();
+    }
+}
+
 [[noreturn]] INFINI_TRAIN_EXPORT void ThrowNoKernel(const char *name, DeviceType wanted, const bool *available);
 [[noreturn]] INFINI_TRAIN_EXPORT void ThrowKernelExists(const char *name, DeviceType type);
 
 template <typename Tag>
-inline std::array<std::atomic<typename Tag::Kernel>, Device::kNumDeviceTypes> kernel_table{};
+INFINI_TRAIN_EXPORT inline std::array<std::atomic<typename Tag::Kernel>, Device::kNumDeviceTypes> kernel_table{};
 }  // namespace internal
 
 /// Makes `kernel` the implementation of Tag on a device type. Throws ValueError if there is one already.
 template <typename Tag>
 void RegisterKernel(DeviceType type, typename Tag::Kernel kernel) {
+    internal::EnsureKernelsRegistered();
     typename Tag::Kernel expected = nullptr;
     if (!internal::kernel_table<Tag>[static_cast<size_t>(type)].compare_exchange_strong(expected, kernel)) {
         internal::ThrowKernelExists(Tag::kName, type);

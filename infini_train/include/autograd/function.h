@@ -1,0 +1,179 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "infini_train/include/autograd/function_hook.h"
+#include "infini_train/include/autograd/saved_tensor.h"
+#include "infini_train/include/common/export.h"
+#include "infini_train/include/common/hook.h"
+#include "infini_train/include/common/tensor_fwd.h"
+#include "infini_train/include/datatype.h"
+#include "infini_train/include/device.h"
+
+namespace infini_train::autograd {
+
+class Function;
+class GraphTask;
+
+/// What a function keeps from its forward for its backward pass. Used in SetupContext and Backward.
+class INFINI_TRAIN_EXPORT FunctionCtx {
+public:
+    /// Keeps inputs, outputs or other tensors (null is fine). Replaces what was saved before.
+    void SaveForBackward(const TensorList &tensors);
+    /// The same tensors again. Throws AutogradError if one was changed in place since, or if the graph was freed.
+    TensorList GetSavedTensors() const;
+    /// These outputs get no gradient.
+    void MarkNonDifferentiable(const TensorList &outputs);
+    /// Whether Backward needs to give the gradient of the i-th input; if not, it may leave it null.
+    bool needs_input_grad(size_t i) const { return i >= needs_input_grad_.size() || needs_input_grad_[i]; }
+    /// Whether Backward gets zeros for the gradients of outputs that nothing used (the default), or null.
+    void set_materialize_grads(bool materialize) { materialize_grads_ = materialize; }
+
+private:
+    friend class Function;
+    friend class GraphTask;
+
+    Function *owner_ = nullptr;
+    const TensorList *outputs_ = nullptr;  // during SetupContext
+    std::vector<SavedTensor> saved_;
+    std::vector<bool> needs_input_grad_;  // empty: all
+    std::vector<const void *> non_differentiable_;
+    bool materialize_grads_ = true;
+    bool freed_ = false;
+};
+
+/// Where a gradient goes: the function and which of its outputs.
+struct Edge {
+    std::shared_ptr<Function> function;
+    int output_idx = 0;
+    uint32_t application = 0;  ///< which Apply of the function made that output
+};
+
+/// An operator together with its derivative; once applied, a node of the graph. To write one, override Forward and
+/// Backward, and SetupContext to keep what Backward needs:
+///
+///     class Cube : public autograd::Function {
+///     public:
+///         Cube() : Function("Cube") {}
+///         TensorList Forward(const TensorList &inputs) override { return {inputs[0]->Pow(3)}; }
+///         void SetupContext(const TensorList &inputs, const TensorList &) override { ctx_.SaveForBackward(inputs); }
+///         TensorList Backward(const TensorList &grad_outputs) override {
+///             const auto x = ctx_.GetSavedTensors()[0];
+///             return {grad_outputs[0]->Mul(x->Square())->Mul(3)};
+///         }
+///     };
+///     auto y = std::make_shared<Cube>()->Apply({x})[0];
+///
+/// Forward runs unrecorded. Backward is recorded if a second derivative was asked for, so made of operators of tensors
+/// it can be differentiated itself. Functions are made with std::make_shared, one for each Apply: applying one again is
+/// allowed, but its earlier outputs then can't be differentiated any more (AutogradError).
+class INFINI_TRAIN_EXPORT Function : public std::enable_shared_from_this<Function> {
+public:
+    using FunctionPreHook = autograd::FunctionPreHook;
+    using FunctionPostHook = autograd::FunctionPostHook;
+    template <typename HookType>
+    using FunctionHookHandleImpl = infini_train::HookHandleImpl<HookType>;
+
+    static constexpr char kUndefinedType[] = "Undefined";
+
+    Function() : Function(kUndefinedType) {}
+    explicit Function(std::string type);
+    virtual ~Function();
+    Function(const Function &) = delete;
+    Function &operator=(const Function &) = delete;
+
+    virtual TensorList Forward(const TensorList &inputs) = 0;
+    /// Called after Forward, if gradients are enabled. Not recorded.
+    virtual void SetupContext(const TensorList & /*inputs*/, const TensorList & /*outputs*/) {}
+    /// The gradients of the inputs, one for each (null for none), from those of the outputs.
+    virtual TensorList Backward(const TensorList &grad_outputs) = 0;
+
+    /// Runs the forward hooks and Forward; records the function if gradients are enabled and an input requires one.
+    TensorList Apply(const TensorList &inputs);
+
+    /// Hands over the gradient of output `idx` (null: none). Called by a backward pass once for each edge that leads
+    /// here; when all have come, the node is due: backward pre hooks, Backward, backward post hooks. Called outside of
+    /// a pass, it begins one from that output.
+    virtual void BackwardPartial(const TensorPtr &grad_output, int idx);
+
+    /// `hook(function, inputs)`; a list that it returns replaces the inputs.
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterForwardPreHook(F &&hook, const HookOptions &options = {}) {
+        return AddHook(kForwardPre, MakePre(std::forward<F>(hook)), options);
+    }
+    /// `hook(function, inputs, outputs)`; a list that it returns replaces the outputs.
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterForwardPostHook(F &&hook, const HookOptions &options = {}) {
+        return AddHook(kForwardPost, MakePost(std::forward<F>(hook)), options);
+    }
+    /// `hook(function, grad_outputs)`; a list that it returns replaces them.
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterBackwardPreHook(F &&hook, const HookOptions &options = {}) {
+        return AddHook(kBackwardPre, MakePre(std::forward<F>(hook)), options);
+    }
+    /// `hook(function, grad_inputs, grad_outputs)`; a list that it returns replaces grad_inputs.
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterBackwardPostHook(F &&hook, const HookOptions &options = {}) {
+        return AddHook(kBackwardPost, MakePost(std::forward<F>(hook)), options);
+    }
+
+    const std::string &type() const { return type_; }
+    /// Where the gradients of the inputs go: one edge an input, without a function where the input needs none.
+    const std::vector<Edge> &next_edges() const { return next_edges_; }
+    size_t num_outputs() const { return outputs_.size(); }
+    /// Grows with every Apply in a thread; of the nodes that are due, a backward pass runs the latest first.
+    uint64_t sequence() const { return sequence_; }
+    /// Path of the module in whose Forward it was applied; known in anomaly mode only.
+    const std::string &module_path() const { return module_path_; }
+
+protected:
+    FunctionCtx ctx_;
+
+private:
+    friend class GraphTask;
+    friend class FunctionAccess;
+
+    struct Hooks;  // all lists of hooks; made with the first one
+    enum HookPoint { kForwardPre, kForwardPost, kBackwardPre, kBackwardPost };
+    // What a gradient of an output must look like.
+    struct OutputInfo {
+        std::vector<int64_t> dims;
+        DataType dtype;
+        Device device;
+    };
+
+    template <typename F>
+    static FunctionPreHookFn MakePre(F &&hook) {
+        return infini_train::internal::MakeListHook<Function *, const TensorList &>(std::forward<F>(hook));
+    }
+    template <typename F>
+    static FunctionPostHookFn MakePost(F &&hook) {
+        return infini_train::internal::MakeListHook<Function *, const TensorList &, const TensorList &>(
+            std::forward<F>(hook));
+    }
+    std::shared_ptr<HookHandle> AddHook(HookPoint point, FunctionPreHookFn hook, const HookOptions &options);
+    std::shared_ptr<HookHandle> AddHook(HookPoint point, FunctionPostHookFn hook, const HookOptions &options);
+
+    TensorList ApplyHooked(const TensorList &inputs);
+    TensorList RunForward(const TensorList &inputs);
+    void Record(const TensorList &inputs, TensorList *outputs);
+    Hooks &MutableHooks();
+
+    const std::string type_;
+    std::vector<Edge> next_edges_;
+    std::vector<OutputInfo> outputs_;
+    std::unique_ptr<Hooks> hooks_;
+    uint64_t sequence_ = 0;
+    uint32_t application_ = 0;
+    std::string module_path_;
+};
+
+/// The parts of next_edges that lead somewhere, InfiniTrain's way to walk the graph.
+INFINI_TRAIN_EXPORT std::vector<std::pair<std::shared_ptr<Function>, int>> NextFunctions(const Function &function);
+
+}  // namespace infini_train::autograd

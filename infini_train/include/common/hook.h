@@ -1,0 +1,329 @@
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "infini_train/include/common/error.h"
+#include "infini_train/include/common/export.h"
+#include "infini_train/include/common/tensor_fwd.h"
+
+/// Hooks of modules, functions and tensors share what is here: the handle that a registration returns, and the list
+/// that holds the hooks and runs them.
+///
+///     auto handle = module->RegisterForwardPostHook([](nn::Module *module, const TensorList &in, const TensorList
+///     &out) {
+///         std::cout << module->type() << " gave " << out.size() << " tensors\n";
+///     });
+///     ...
+///     handle->Remove();
+namespace infini_train {
+
+/// Names a registered hook. Dropping the handle leaves the hook in place; it may outlive what it was registered on. All
+/// methods are safe from any thread, also while the hook runs, and do nothing once the hook is gone.
+class INFINI_TRAIN_EXPORT HookHandle {
+public:
+    virtual ~HookHandle() = default;
+
+    /// Takes the hook off. It is skipped from now on, also by a pass that is under way.
+    virtual void Remove() = 0;
+
+    /// Skips the hook until Enable, without losing its place in the order.
+    virtual void Disable() {}
+    virtual void Enable() {}
+    /// False once removed, or while disabled.
+    virtual bool IsActive() const { return false; }
+    /// The name given at registration, else empty.
+    virtual std::string Name() const { return {}; }
+    /// How often the hook has been called.
+    virtual uint64_t Calls() const { return 0; }
+};
+
+/// What may be said at a hook's registration.
+struct HookOptions {
+    std::string name = {};     ///< stands in error messages
+    bool prepend = false;      ///< runs before those that are registered already
+    bool always_call = false;  ///< runs also when the hooked thing threw; see docs/hooks.md
+    bool enabled = true;       ///< whether it starts enabled
+    uint64_t max_calls = 0;    ///< removes itself after so many calls; 0 means never
+};
+
+/// What a hook over a list of tensors says: nothing (unchanged), or the list that takes the place of what it was given.
+using HookResult = std::optional<TensorList>;
+
+namespace internal {
+
+/// Ids grow with every registration anywhere, so that a pass can tell the hooks that were added after it began.
+INFINI_TRAIN_EXPORT uint64_t NextHookId();
+INFINI_TRAIN_EXPORT uint64_t LatestHookId();
+
+struct HookState {
+    HookState(uint64_t id, const HookOptions &options)
+        : id(id),
+          max_calls(options.max_calls),
+          always_call(options.always_call),
+          name(options.name),
+          enabled(options.enabled) {}
+
+    const uint64_t id;
+    const uint64_t max_calls;
+    const bool always_call;
+    const std::string name;
+    std::atomic<bool> enabled;
+    std::atomic<bool> removed{false};
+    std::atomic<uint64_t> calls{0};
+};
+
+template <typename HookType>
+struct HookEntry {
+    std::shared_ptr<HookState> state;
+    HookType hook;
+};
+
+// The list is copied on every change, so that whoever runs it holds a snapshot that nobody changes.
+template <typename HookType>
+struct HookStore {
+    using Entries = std::vector<std::shared_ptr<const HookEntry<HookType>>>;
+
+    void Erase(const HookState *state) {
+        std::shared_ptr<const Entries> old;  // freed after the lock: a hook's captures may do anything when they go
+        std::lock_guard lock(mutex);
+        auto kept = std::make_shared<Entries>();
+        for (const auto &entry : *entries) {
+            if (entry->state.get() != state) {
+                kept->push_back(entry);
+            }
+        }
+        old = std::exchange(entries, std::move(kept));
+        size.store(entries->size(), std::memory_order_release);
+    }
+
+    std::mutex mutex;
+    std::atomic<size_t> size{0};
+    std::shared_ptr<const Entries> entries = std::make_shared<Entries>();
+};
+
+template <typename T>
+struct IsStdFunction : std::false_type {};
+template <typename S>
+struct IsStdFunction<std::function<S>> : std::true_type {};
+
+template <typename F>
+bool IsNullCallable(const F &callable) {
+    if constexpr (std::is_pointer_v<F> || IsStdFunction<F>::value) {
+        return callable == nullptr;
+    } else {
+        return false;
+    }
+}
+
+}  // namespace internal
+
+/// The handle of a hook of any type. It holds neither the hook nor what the hook is registered on.
+template <typename HookType>
+class HookHandleImpl : public HookHandle {
+public:
+    HookHandleImpl(std::weak_ptr<internal::HookStore<HookType>> store, std::shared_ptr<internal::HookState> state)
+        : store_(std::move(store)), state_(std::move(state)) {}
+
+    void Remove() override {
+        if (!state_->removed.exchange(true)) {
+            if (auto store = store_.lock()) {
+                store->Erase(state_.get());
+            }
+        }
+    }
+    void Disable() override { state_->enabled.store(false); }
+    void Enable() override { state_->enabled.store(true); }
+    bool IsActive() const override { return !state_->removed.load() && state_->enabled.load() && !store_.expired(); }
+    std::string Name() const override { return state_->name; }
+    uint64_t Calls() const override { return state_->calls.load(); }
+
+private:
+    std::weak_ptr<internal::HookStore<HookType>> store_;
+    std::shared_ptr<internal::HookState> state_;
+};
+
+/// The hooks of one kind that are registered on one thing, in the order in which they run. Registering, removing and
+/// running are safe from several threads at once. A copy holds the same hooks under handles of nobody.
+template <typename HookType>
+class HookList {
+public:
+    HookList() : store_(std::make_shared<internal::HookStore<HookType>>()) {}
+    HookList(const HookList &other) : HookList() {
+        auto copy = std::make_shared<typename internal::HookStore<HookType>::Entries>();
+        for (const auto &entry : *other.Snapshot()) {
+            const HookOptions options{entry->state->name, false, entry->state->always_call,
+                                      entry->state->enabled.load(), entry->state->max_calls};
+            auto state = std::make_shared<internal::HookState>(internal::NextHookId(), options);
+            copy->push_back(std::make_shared<Entry>(Entry{std::move(state), entry->hook}));
+        }
+        store_->size.store(copy->size(), std::memory_order_release);
+        store_->entries = std::move(copy);
+    }
+    HookList &operator=(const HookList &) = delete;
+
+    bool empty() const { return store_->size.load(std::memory_order_acquire) == 0; }
+    size_t size() const { return store_->size.load(std::memory_order_acquire); }
+
+    std::shared_ptr<HookHandle> Add(HookType hook, const HookOptions &options = {}) {
+        auto state = std::make_shared<internal::HookState>(internal::NextHookId(), options);
+        auto entry = std::make_shared<Entry>(Entry{state, std::move(hook)});
+        {
+            std::lock_guard lock(store_->mutex);
+            auto entries = std::make_shared<typename internal::HookStore<HookType>::Entries>(*store_->entries);
+            entries->insert(options.prepend ? entries->begin() : entries->end(), std::move(entry));
+            store_->entries = std::move(entries);
+            store_->size.store(store_->entries->size(), std::memory_order_release);
+        }
+        return std::make_shared<HookHandleImpl<HookType>>(store_, std::move(state));
+    }
+
+    /// Calls `visit(hook, state)` for each hook that is enabled, not removed, and registered no later than `last_id`
+    /// (hooks that a pass adds wait for the next pass).
+    template <typename Visit>
+    void ForEach(uint64_t last_id, Visit &&visit) const {
+        if (empty()) {
+            return;
+        }
+        const auto entries = Snapshot();
+        for (const auto &entry : *entries) {
+            internal::HookState &state = *entry->state;
+            if (state.id > last_id || state.removed.load(std::memory_order_acquire) ||
+                !state.enabled.load(std::memory_order_acquire)) {
+                continue;
+            }
+            const uint64_t call = state.calls.fetch_add(1, std::memory_order_relaxed) + 1;
+            if (state.max_calls != 0 && call >= state.max_calls) {
+                if (call > state.max_calls) {
+                    continue;
+                }
+                if (!state.removed.exchange(true)) {
+                    store_->Erase(&state);
+                }
+            }
+            visit(entry->hook, static_cast<const internal::HookState &>(state));
+        }
+    }
+
+private:
+    using Entry = internal::HookEntry<HookType>;
+
+    auto Snapshot() const {
+        std::lock_guard lock(store_->mutex);
+        return store_->entries;
+    }
+
+    std::shared_ptr<internal::HookStore<HookType>> store_;
+};
+
+namespace internal {
+
+/// Turns any callable over `Args` into one that returns a HookResult. The callable may return nothing, a TensorList
+/// (empty: unchanged), an optional one, or a tensor (null: unchanged) where the list has one element.
+template <typename... Args, typename F>
+std::function<HookResult(Args...)> MakeListHook(F &&callable) {
+    using Callable = std::decay_t<F>;
+    static_assert(std::is_invocable_v<Callable &, Args...>,
+                  "the hook can't be called with what this kind of hook gets");
+    using R = std::invoke_result_t<Callable &, Args...>;
+    if (IsNullCallable<Callable>(callable)) {
+        throw ValueError("Hook: expected a callable, got an empty function");
+    }
+    if constexpr (std::is_void_v<R>) {
+        return [callable = Callable(std::forward<F>(callable))](Args... args) mutable -> HookResult {
+            callable(args...);
+            return std::nullopt;
+        };
+    } else if constexpr (std::is_same_v<R, HookResult>) {
+        return Callable(std::forward<F>(callable));
+    } else {
+        static_assert(std::is_convertible_v<R, TensorList> || std::is_convertible_v<R, TensorPtr>,
+                      "a hook returns nothing, a tensor, a list of tensors or an optional list");
+        return [callable = Callable(std::forward<F>(callable))](Args... args) mutable -> HookResult {
+            if constexpr (std::is_convertible_v<R, TensorList>) {
+                TensorList list = callable(args...);
+                return list.empty() ? HookResult() : HookResult(std::move(list));
+            } else {
+                TensorPtr tensor = callable(args...);
+                return tensor == nullptr ? HookResult() : HookResult(TensorList{std::move(tensor)});
+            }
+        };
+    }
+}
+
+}  // namespace internal
+
+/// Removes its hook at the end of the scope, also when that is left by an exception.
+class INFINI_TRAIN_EXPORT ScopedHook {
+public:
+    ScopedHook() = default;
+    explicit ScopedHook(std::shared_ptr<HookHandle> handle) : handle_(std::move(handle)) {}
+    ~ScopedHook() { Remove(); }
+    ScopedHook(ScopedHook &&other) noexcept : handle_(std::move(other.handle_)) {}
+    ScopedHook &operator=(ScopedHook &&other) noexcept {
+        if (this != &other) {
+            Remove();
+            handle_ = std::move(other.handle_);
+        }
+        return *this;
+    }
+
+    void Remove() {
+        if (auto handle = std::exchange(handle_, nullptr)) {
+            handle->Remove();
+        }
+    }
+    const std::shared_ptr<HookHandle> &handle() const { return handle_; }
+
+private:
+    std::shared_ptr<HookHandle> handle_;
+};
+
+/// Several hooks that are disabled, enabled and removed together; removes them at the end of the scope.
+class INFINI_TRAIN_EXPORT HookGroup {
+public:
+    HookGroup() = default;
+    ~HookGroup() { Remove(); }
+    HookGroup(HookGroup &&) noexcept = default;
+    HookGroup &operator=(HookGroup &&other) noexcept {
+        if (this != &other) {
+            Remove();
+            handles_ = std::move(other.handles_);
+        }
+        return *this;
+    }
+
+    void Add(std::shared_ptr<HookHandle> handle) { handles_.push_back(std::move(handle)); }
+    size_t size() const { return handles_.size(); }
+    const std::vector<std::shared_ptr<HookHandle>> &handles() const { return handles_; }
+    void Disable() {
+        for (const auto &handle : handles_) {
+            handle->Disable();
+        }
+    }
+    void Enable() {
+        for (const auto &handle : handles_) {
+            handle->Enable();
+        }
+    }
+    void Remove() {
+        for (const auto &handle : std::exchange(handles_, {})) {
+            handle->Remove();
+        }
+    }
+
+private:
+    std::vector<std::shared_ptr<HookHandle>> handles_;
+};
+
+}  // namespace infini_train
