@@ -19,6 +19,10 @@ for argument in "$@"; do
 done
 
 ensure_packages "${BUILD_PACKAGES[@]}" "${TIDY_PACKAGES[@]}"
+# A configuration that clang-tidy can't parse doesn't stop it by itself.
+if clang-tidy --dump-config 2>&1 >/dev/null | grep -q 'Error parsing'; then
+    die ".clang-tidy: expected a configuration that this clang-tidy parses; see clang-tidy --dump-config"
+fi
 # Only the compilation database is needed; nothing is built.
 say "configuring build/release"
 cmake --preset release >/dev/null
