@@ -32,6 +32,8 @@ file(WRITE "${include}/nn/module.h" "#include <iostream>\n#include \"infini_trai
 file(WRITE "${source}/kernels/cpu/relu.cc" "#include \"infini_train/include/autograd/function.h\"\n")
 file(WRITE "${source}/misc/a.cc" "#include \"example/mnist/idx.h\"\n")
 file(WRITE "${source}/io/b.cc" "#include \"example/mnist/idx.h\"\n")
+file(WRITE "${WORK}/test/CMakeLists.txt" "")
+file(WRITE "${WORK}/test/nn/linear_test.cc" "")
 file(WRITE "${WORK}/example/gpt2/main.cc" "#include \"infini_train/src/kernels/cpu/gemm.h\"\n")
 
 run_check(result)
@@ -41,7 +43,8 @@ foreach(expected IN ITEMS
         "include/nn/module.h: a public header includes iostream"
         "include/nn/module.h: a public header includes the private infini_train/src/nn/private.h"
         "src/kernels/cpu/relu.cc: includes infini_train/include/autograd/function.h of a higher layer"
-        "src/kernels/cpu/relu.cc: infini_train/CMakeLists.txt doesn't list it"
+        "src/kernels/cpu/relu.cc: infini_train/CMakeLists.txt doesn't name it"
+        "test/nn/linear_test.cc: test/CMakeLists.txt doesn't name it"
         "src/misc/a.cc: belongs to no layer"
         "src/io/b.cc: the library includes example/mnist/idx.h"
         "example/gpt2/main.cc: an example includes infini_train/src/kernels/cpu/gemm.h")
