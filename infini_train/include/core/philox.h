@@ -15,7 +15,7 @@ namespace infini_train {
 
 /// Four random 32-bit numbers from a counter and a key: Philox 4x32 with ten rounds (Salmon et al., SC 2011).
 INFINI_TRAIN_HOST_DEVICE constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
-                                                                     std::array<uint32_t, 2> key) {
+                                                                      std::array<uint32_t, 2> key) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; ++round) {
@@ -35,7 +35,7 @@ INFINI_TRAIN_HOST_DEVICE constexpr std::array<uint32_t, 4> Philox4x32(std::array
 /// PhiloxBlock(state.seed, state.stream, state.offset + b): counter = (offset low, offset high, stream low, stream
 /// high), key = (seed low, seed high). It holds the numbers 4 b to 4 b + 3 of the draw.
 INFINI_TRAIN_HOST_DEVICE constexpr std::array<uint32_t, 4> PhiloxBlock(uint64_t seed, uint64_t stream,
-                                                                      uint64_t offset) {
+                                                                       uint64_t offset) {
     return Philox4x32({static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32),
                        static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
                       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});

@@ -1,0 +1,63 @@
+#include "infini_train/include/core/generator.h"
+
+#include "infini_train/include/common/error.h"
+#include "infini_train/include/core/philox.h"
+
+namespace infini_train {
+
+void Generator::SetSeed(uint64_t seed, uint64_t stream) {
+    SetState({seed, stream, 0});
+}
+
+Generator::State Generator::GetState() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return state_;
+}
+
+void Generator::SetState(const State &state) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    state_ = state;
+}
+
+Generator::State Generator::Reserve(uint64_t blocks) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const State begin = state_;
+    state_.offset += blocks;
+    return begin;
+}
+
+uint64_t Generator::NextBelow(uint64_t n) {
+    if (n == 0) {
+        throw ValueError("Generator::NextBelow: expected a bound of at least 1, got 0");
+    }
+    // The high half of a 64 x 64-bit product is uniform once the low halves that make some results likelier are
+    // rejected: the first 2^64 mod n of them.
+    using Wide = unsigned __int128;
+    const uint64_t biased = (0 - n) % n;
+    for (;;) {
+        const State state = Reserve(1);
+        const auto words = PhiloxBlock(state.seed, state.stream, state.offset);
+        const uint64_t bits = static_cast<uint64_t>(words[1]) << 32 | words[0];
+        const Wide product = static_cast<Wide>(bits) * n;
+        if (static_cast<uint64_t>(product) >= biased) {
+            return static_cast<uint64_t>(product >> 64);
+        }
+    }
+}
+
+double Generator::NextDouble() {
+    const State state = Reserve(1);
+    const auto words = PhiloxBlock(state.seed, state.stream, state.offset);
+    return UniformDouble(words[0], words[1]);
+}
+
+Generator &DefaultGenerator() {
+    static Generator &generator = *new Generator;  // never destroyed: static variables may still draw from it
+    return generator;
+}
+
+void ManualSeed(uint64_t seed) {
+    DefaultGenerator().SetSeed(seed);
+}
+
+}  // namespace infini_train

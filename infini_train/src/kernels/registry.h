@@ -1,0 +1,13 @@
+#pragma once
+
+// Every family of kernels, one a line: `V(Gemm)` stands for a function `void RegisterGemmCpu()` that registers the
+// family's CPU kernels. An explicit list, because a static library would drop self-registering objects.
+#define INFINI_TRAIN_CPU_KERNEL_FAMILIES(V)
+
+namespace infini_train::kernels {
+
+#define INFINI_TRAIN_DECLARE_FAMILY(name) void Register##name##Cpu();
+INFINI_TRAIN_CPU_KERNEL_FAMILIES(INFINI_TRAIN_DECLARE_FAMILY)
+#undef INFINI_TRAIN_DECLARE_FAMILY
+
+}  // namespace infini_train::kernels
