@@ -82,16 +82,21 @@ ensure_packages() {
 
 number_of_jobs() { nproc 2>/dev/null || echo 2; }
 
-# configure_and_build <preset> <jobs> [<cache entry>...]: builds into build/<preset>, with Ninja unless the folder, or
-# the caller's CMAKE_GENERATOR, says otherwise.
-configure_and_build() {
-    local preset="$1" jobs="$2"
-    shift 2
+# configure <preset> [<cache entry>...]: into build/<preset>, with Ninja unless the folder, or the caller's
+# CMAKE_GENERATOR, says otherwise.
+configure() {
+    local preset="$1"
     if [[ ! -f "build/$preset/CMakeCache.txt" && -z "${CMAKE_GENERATOR:-}" ]] && command -v ninja >/dev/null; then
         export CMAKE_GENERATOR=Ninja
     fi
     say "configuring build/$preset"
-    cmake --preset "$preset" "$@"
+    cmake --preset "$@"
+}
+
+# build <preset> <jobs> [<target>...]
+build() {
+    local preset="$1" jobs="$2"
+    shift 2
     say "building build/$preset with $jobs jobs"
-    cmake --build --preset "$preset" --parallel "$jobs"
+    cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"}
 }

@@ -30,6 +30,7 @@ while [[ $# -gt 0 ]]; do
 done
 
 ensure_packages "${BUILD_PACKAGES[@]}"
-configure_and_build "$preset" "$jobs" "-DINFINI_TRAIN_WERROR=$werror"
+configure "$preset" "-DINFINI_TRAIN_WERROR=$werror"
+build "$preset" "$jobs"
 say "testing build/$preset"
 ctest --preset "$preset" --parallel "$jobs" ${ctest_arguments[@]+"${ctest_arguments[@]}"}

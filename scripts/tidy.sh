@@ -24,8 +24,7 @@ if clang-tidy --dump-config 2>&1 >/dev/null | grep -q 'Error parsing'; then
     die ".clang-tidy: expected a configuration that this clang-tidy parses; see clang-tidy --dump-config"
 fi
 # Only the compilation database is needed; nothing is built.
-say "configuring build/release"
-cmake --preset release >/dev/null
+configure release >/dev/null
 if [[ ${#files[@]} -eq 0 ]]; then
     mapfile -d '' files < <(git ls-files -z -- 'infini_train/*.cc' 'example/*.cc')
 fi
