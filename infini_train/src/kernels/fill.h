@@ -29,7 +29,8 @@ struct Arange : KernelTag<void(TensorRef output, Scalar start, Scalar step)> {
 struct UniformFill : KernelTag<void(TensorRef output, double from, double to, Generator::State state)> {
     static constexpr const char *kName = "UniformFill";
 };
-/// Box-Muller; twice the numbers of UniformFill.
+/// Box-Muller, of the same random numbers as UniformFill: elements 2 j and 2 j + 1 are the NormalFloats of their two
+/// words, or for float64 the NormalDoubles of block j.
 struct NormalFill : KernelTag<void(TensorRef output, double mean, double std, Generator::State state)> {
     static constexpr const char *kName = "NormalFill";
 };

@@ -2,7 +2,11 @@
 
 // Every family of kernels, one a line: `V(Gemm)` stands for a function `void RegisterGemmCpu()` that registers the
 // family's CPU kernels. An explicit list, because a static library would drop self-registering objects.
-#define INFINI_TRAIN_CPU_KERNEL_FAMILIES(V)
+#define INFINI_TRAIN_CPU_KERNEL_FAMILIES(V) \
+    V(Dropout)                              \
+    V(Fill)                                 \
+    V(Indexing)                             \
+    V(Transform)
 
 namespace infini_train::kernels {
 

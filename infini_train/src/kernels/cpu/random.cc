@@ -1,0 +1,190 @@
+#include "infini_train/src/kernels/cpu/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "infini_train/include/core/parallel.h"
+#include "infini_train/include/core/philox.h"
+
+#include "infini_train/src/kernels/cpu/convert.h"
+#include "infini_train/src/kernels/cpu/loop_nest.h"
+#include "infini_train/src/kernels/cpu/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "infini_train/src/kernels/cpu/random.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace infini_train::cpu {
+namespace HWY_NAMESPACE {
+
+void PhiloxWordsLoop(const Generator::State &state, int64_t count, uint32_t *words) {
+    const uint64_t seed = state.seed;
+    const uint64_t stream = state.stream;
+    const uint64_t offset = state.offset;
+#pragma GCC ivdep
+    for (int64_t block = 0; block < count; ++block) {
+        const auto numbers = PhiloxBlock(seed, stream, offset + static_cast<uint64_t>(block));
+        words[4 * block] = numbers[0];
+        words[4 * block + 1] = numbers[1];
+        words[4 * block + 2] = numbers[2];
+        words[4 * block + 3] = numbers[3];
+    }
+}
+
+// value = min(from + u * (to - from), last): rounding must not give `to` itself.
+void UniformFloats(const uint32_t *words, float *values, int64_t n, float from, float range, float last) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+        const float value = from + UniformFloat(words[i]) * range;
+        values[i] = value < last ? value : last;
+    }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace infini_train::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace infini_train::cpu {
+
+HWY_EXPORT(PhiloxWordsLoop);
+HWY_EXPORT(UniformFloats);
+
+void PhiloxWords(const Generator::State &state, int64_t count, uint32_t *words) {
+    HWY_DYNAMIC_DISPATCH(PhiloxWordsLoop)(state, count, words);
+}
+
+namespace {
+
+constexpr int64_t kRandomGrain = 4096;
+
+Generator::State Advance(Generator::State state, int64_t blocks) {
+    state.offset += static_cast<uint64_t>(blocks);
+    return state;
+}
+
+// Writes output[i] = value i of the row-major order. `generate(i, n, values)` makes the n <= kChunk values of type
+// `wide` from i on, a multiple of four, and may write up to three more.
+template <typename Wide, typename Generate>
+void FillRandom(const TensorRef &output, DataType wide, Generate generate) {
+    if (output.num_elements == 0) {
+        return;
+    }
+    const LoopNest nest(output, {}, LoopNest::Order::kRowMajor);
+    const int64_t stride = nest.RowStride(0);
+    const int64_t length = nest.RowLength();
+    ParallelForRows(nest, kRandomGrain, [&](int64_t row, int64_t end_row, int64_t first, int64_t last) {
+        Wide values[kChunk + 4];
+        for (RowCursor cursor(nest, row); row < end_row; ++row, cursor.Next()) {
+            for (int64_t column = first; column < last;) {
+                const int64_t i = row * length + column;
+                const int64_t skipped = i % 4;
+                const int64_t n = std::min(kChunk - skipped, last - column);
+                generate(i - skipped, n + skipped, values);
+                StoreConverted(values + skipped, wide, cursor.data()[0] + column * stride, stride, output.dtype, n);
+                column += n;
+            }
+        }
+    });
+}
+
+void FloatUniform(const Generator::State &state, int64_t i, int64_t n, float *values, float from, float range,
+                  float last) {
+    uint32_t words[kChunk];
+    PhiloxWords(Advance(state, i / 4), (n + 3) / 4, words);
+    HWY_DYNAMIC_DISPATCH(UniformFloats)(words, values, n, from, range, last);
+}
+
+// The largest value below `to` that the type can hold, but no less than `from`.
+float LastBelow(double from, double to, DataType dtype) {
+    constexpr float kLowest = -std::numeric_limits<float>::infinity();
+    float last = static_cast<float>(to);
+    if (dtype == DataType::kFLOAT32) {
+        last = last >= to ? std::nextafter(last, kLowest) : last;
+        return std::max(last, static_cast<float>(from));
+    }
+    const auto round = [&](float value) {
+        return dtype == DataType::kFLOAT16 ? static_cast<float>(Float16(value)) : static_cast<float>(BFloat16(value));
+    };
+    // One step of a 16-bit type is many of float's: half of the distance to the next power of two is always enough.
+    const float step = std::max(std::abs(last) * (dtype == DataType::kFLOAT16 ? 0x1p-11F : 0x1p-8F), 0x1p-24F);
+    for (float value = last; round(last) >= to; value -= step / 2) {
+        last = round(value);
+    }
+    return std::max(last, static_cast<float>(from));
+}
+
+void DoubleUniform(const Generator::State &state, int64_t i, int64_t n, double *values) {
+    uint32_t words[2 * kChunk];
+    PhiloxWords(Advance(state, i / 2), (n + 1) / 2, words);
+    for (int64_t k = 0; k < n; ++k) {
+        values[k] = UniformDouble(words[2 * k], words[2 * k + 1]);
+    }
+}
+
+}  // namespace
+
+void UniformFillKernel(TensorRef output, double from, double to, Generator::State state) {
+    if (output.dtype != DataType::kFLOAT64) {
+        const auto start = static_cast<float>(from);
+        const auto range = static_cast<float>(to - from);
+        const float last = LastBelow(from, to, output.dtype);
+        FillRandom<float>(output, DataType::kFLOAT32, [=](int64_t i, int64_t n, float *values) {
+            FloatUniform(state, i, n, values, start, range, last);
+        });
+        return;
+    }
+    const double last = std::max(from, std::nextafter(to, -std::numeric_limits<double>::infinity()));
+    FillRandom<double>(output, DataType::kFLOAT64, [=](int64_t i, int64_t n, double *values) {
+        DoubleUniform(state, i, n, values);
+        for (int64_t k = 0; k < n; ++k) {
+            values[k] = std::min(from + values[k] * (to - from), last);
+        }
+    });
+}
+
+void NormalFillKernel(TensorRef output, double mean, double std, Generator::State state) {
+    if (output.dtype != DataType::kFLOAT64) {
+        const auto center = static_cast<float>(mean);
+        const auto scale = static_cast<float>(std);
+        FillRandom<float>(output, DataType::kFLOAT32, [=](int64_t i, int64_t n, float *values) {
+            uint32_t words[kChunk];
+            PhiloxWords(Advance(state, i / 4), (n + 3) / 4, words);
+            for (int64_t k = 0; k < n; k += 2) {
+                const auto pair = NormalFloats(words[k], words[k + 1]);
+                values[k] = center + pair[0] * scale;
+                values[k + 1] = center + pair[1] * scale;
+            }
+        });
+        return;
+    }
+    FillRandom<double>(output, DataType::kFLOAT64, [=](int64_t i, int64_t n, double *values) {
+        for (int64_t k = 0; k < n; k += 2) {
+            const auto pair =
+                NormalDoubles(PhiloxBlock(state.seed, state.stream, state.offset + static_cast<uint64_t>((i + k) / 2)));
+            values[k] = mean + pair[0] * std;
+            values[k + 1] = mean + pair[1] * std;
+        }
+    });
+}
+
+void RandIntFillKernel(TensorRef output, int64_t low, int64_t high, Generator::State state) {
+    const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+    FillRandom<int64_t>(output, DataType::kINT64, [=](int64_t i, int64_t n, int64_t *values) {
+        for (int64_t k = 0; k < n; ++k) {
+            const auto block = PhiloxBlock(state.seed, state.stream, state.offset + static_cast<uint64_t>(i + k));
+            // The upper part of a 128-bit number times the range: its bias is below 2^-64.
+            const uint64_t upper = static_cast<uint64_t>(block[1]) << 32 | block[0];
+            const uint64_t lower = static_cast<uint64_t>(block[3]) << 32 | block[2];
+            const auto carry = static_cast<uint64_t>(static_cast<unsigned __int128>(lower) * range >> 64);
+            const auto offset = static_cast<uint64_t>((static_cast<unsigned __int128>(upper) * range + carry) >> 64);
+            values[k] = static_cast<int64_t>(static_cast<uint64_t>(low) + offset);
+        }
+    });
+}
+
+}  // namespace infini_train::cpu
+#endif

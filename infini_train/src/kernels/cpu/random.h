@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "infini_train/include/core/generator.h"
+
+#include "infini_train/src/kernels/tensor_ref.h"
+
+namespace infini_train::cpu {
+
+/// The kernels of the tags of the same names in kernels/fill.h.
+void UniformFillKernel(TensorRef output, double from, double to, Generator::State state);
+void NormalFillKernel(TensorRef output, double mean, double std, Generator::State state);
+void RandIntFillKernel(TensorRef output, int64_t low, int64_t high, Generator::State state);
+
+/// Writes the `4 * count` words of `count` blocks from PhiloxBlock(seed, stream, offset) on, in order.
+void PhiloxWords(const Generator::State &state, int64_t count, uint32_t *words);
+
+}  // namespace infini_train::cpu
