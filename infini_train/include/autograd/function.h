@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,7 +39,7 @@ private:
     friend class Function;
     friend class GraphTask;
 
-    Function *owner_ = nullptr;
+    const Function *owner_ = nullptr;
     const TensorList *outputs_ = nullptr;  // during SetupContext
     std::vector<SavedTensor> saved_;
     std::vector<bool> needs_input_grad_;  // empty: all
@@ -132,11 +133,16 @@ public:
     const std::string &module_path() const { return module_path_; }
 
 protected:
+    /// Called when a backward pass that doesn't retain the graph is done with the function, once what ctx_ had saved is
+    /// gone; a function that keeps more than that lets go of it here.
+    virtual void OnGraphFreed() {}
+
     FunctionCtx ctx_;
 
 private:
     friend class GraphTask;
     friend class FunctionAccess;
+    friend class AccumulateGrad;
 
     struct Hooks;  // all lists of hooks; made with the first one
     enum HookPoint { kForwardPre, kForwardPost, kBackwardPre, kBackwardPost };
@@ -162,12 +168,13 @@ private:
     TensorList ApplyHooked(const TensorList &inputs);
     TensorList RunForward(const TensorList &inputs);
     void Record(const TensorList &inputs, TensorList *outputs);
+    void Connect(const TensorList &inputs, const TensorList &outputs);
     Hooks &MutableHooks();
 
     const std::string type_;
     std::vector<Edge> next_edges_;
     std::vector<OutputInfo> outputs_;
-    std::unique_ptr<Hooks> hooks_;
+    std::atomic<Hooks *> hooks_{nullptr};  // owned
     uint64_t sequence_ = 0;
     uint32_t application_ = 0;
     std::string module_path_;

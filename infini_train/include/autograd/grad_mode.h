@@ -29,8 +29,8 @@ private:
 }  // namespace internal
 
 /// Records nothing until the end of the scope.
-class [[nodiscard]] NoGradGuard : public internal::GradModeGuard<false> {};
+class NoGradGuard : public internal::GradModeGuard<false> {};
 /// Records again, inside of a NoGradGuard.
-class [[nodiscard]] EnableGradGuard : public internal::GradModeGuard<true> {};
+class EnableGradGuard : public internal::GradModeGuard<true> {};
 
 }  // namespace infini_train::autograd

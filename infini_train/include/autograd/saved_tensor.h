@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/common/tensor_fwd.h"
+#include "infini_train/include/datatype.h"
 
 namespace infini_train::autograd {
 
@@ -40,18 +42,21 @@ private:
 class INFINI_TRAIN_EXPORT SavedTensor {
 public:
     SavedTensor() = default;
-    /// `is_output` says that `tensor` is an output of the function that saves it.
-    SavedTensor(const TensorPtr &tensor, bool is_output);
+    /// `output_idx` says which output of the function that saves it `tensor` is; -1 if it is none.
+    SavedTensor(const TensorPtr &tensor, int output_idx);
 
     /// The tensor again; null if null was saved. `owner` is the function that saved it.
-    TensorPtr Unpack(const std::shared_ptr<Function> &owner) const;
+    TensorPtr Unpack(const Function &owner) const;
 
 private:
     TensorPtr tensor_;
     std::shared_ptr<const SavedTensorHooks> hooks_;  // null: tensor_ holds the value
     std::any packed_;
-    std::shared_ptr<Function> grad_fn_;  // of a packed input that was recorded
-    int output_idx_ = 0;
+    std::vector<int64_t> packed_dims_;
+    DataType packed_dtype_ = DataType::kFLOAT32;
+    std::shared_ptr<Function> packed_function_;  // where the gradient of a packed input goes
+    uint32_t packed_application_ = 0;
+    int output_idx_ = -1;  // of packed_function_, or of the function that saved an output of its own
     uint32_t version_ = 0;
     bool is_output_ = false;
     bool requires_grad_ = false;

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "infini_train/include/autograd/function.h"
+#include "infini_train/include/common/hook.h"
+#include "infini_train/include/tensor.h"
+
+namespace infini_train::autograd {
+
+// What is registered on one function and on its outputs.
+struct Function::Hooks {
+    HookList<FunctionPreHookFn> forward_pre;
+    HookList<FunctionPostHookFn> forward_post;
+    HookList<FunctionPreHookFn> backward_pre;
+    HookList<FunctionPostHookFn> backward_post;
+
+    // Of the outputs as tensors: their hooks, and who wants to keep the gradient.
+    struct Output {
+        HookList<TensorHook> tensor;
+        std::weak_ptr<Tensor> retains_grad;
+    };
+    std::vector<std::unique_ptr<Output>> outputs;
+    std::mutex mutex;  // guards `outputs`
+
+    Output &MutableOutput(size_t idx) {
+        std::lock_guard lock(mutex);
+        if (outputs.size() <= idx) {
+            outputs.resize(idx + 1);
+        }
+        if (outputs[idx] == nullptr) {
+            outputs[idx] = std::make_unique<Output>();
+        }
+        return *outputs[idx];
+    }
+    Output *FindOutput(size_t idx) {
+        std::lock_guard lock(mutex);
+        return idx < outputs.size() ? outputs[idx].get() : nullptr;
+    }
+};
+
+/// The autograd layer's way to a function's insides.
+class FunctionAccess {
+public:
+    static Function::Hooks &MutableHooks(Function &function) { return function.MutableHooks(); }
+    static Function::Hooks *FindHooks(const Function &function) {
+        return function.hooks_.load(std::memory_order_acquire);
+    }
+    static uint32_t Application(const Function &function) { return function.application_; }
+    static const auto &Output(const Function &function, int idx) { return function.outputs_[static_cast<size_t>(idx)]; }
+};
+
+}  // namespace infini_train::autograd

@@ -1,0 +1,396 @@
+#include "infini_train/src/autograd/graph_task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "infini_train/include/autograd/accumulate.h"
+#include "infini_train/include/autograd/anomaly_mode.h"
+#include "infini_train/include/autograd/grad_mode.h"
+#include "infini_train/include/tensor.h"
+
+#include "infini_train/src/autograd/function_hooks.h"
+#include "infini_train/src/autograd/hook_runner.h"
+#include "infini_train/src/autograd/meta.h"
+#include "infini_train/src/common/format.h"
+
+namespace infini_train::autograd {
+namespace {
+
+thread_local GraphTask *current_task = nullptr;
+
+// Makes a pass the thread's current one, with its grad mode.
+class PassScope {
+public:
+    PassScope(GraphTask *task, bool create_graph) : task_(current_task), grad_mode_(GradMode::IsEnabled()) {
+        current_task = task;
+        GradMode::SetEnabled(create_graph);
+    }
+    ~PassScope() {
+        current_task = task_;
+        GradMode::SetEnabled(grad_mode_);
+    }
+    PassScope(const PassScope &) = delete;
+    PassScope &operator=(const PassScope &) = delete;
+
+private:
+    GraphTask *const task_;
+    const bool grad_mode_;
+};
+
+bool IsNull(const TensorPtr &tensor) {
+    return tensor == nullptr;
+}
+bool AllNull(const TensorList &tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), IsNull);
+}
+bool AnyNull(const TensorList &tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), IsNull);
+}
+
+// Accumulating frees nothing and holds nothing back, so it comes first.
+uint64_t Priority(const Function &function) {
+    return function.next_edges().empty() ? UINT64_MAX : function.sequence();
+}
+
+void CheckFinite(const Function &function, const TensorList &grad_inputs) {
+    for (size_t i = 0; i < grad_inputs.size(); ++i) {
+        if (grad_inputs[i] == nullptr || grad_inputs[i]->NumElements() == 0) {
+            continue;
+        }
+        const double largest = grad_inputs[i]->Detach()->Abs()->Max()->Item<double>();
+        if (!std::isfinite(largest)) {
+            Throw<AutogradError>("{}: the gradient of its input {} of shape {} isn't finite ({}); it was applied {}",
+                                 function.type(), i, FormatDims(grad_inputs[i]->Dims()),
+                                 std::isnan(largest) ? "nan" : "inf",
+                                 function.module_path().empty() ? "outside of any module, or before anomaly mode began"
+                                                                : "in module " + function.module_path());
+        }
+    }
+}
+
+}  // namespace
+
+GraphTask::GraphTask(Options options) : options_(options), last_hook_id_(infini_train::internal::LatestHookId()) {}
+
+GraphTask *GraphTask::Current() {
+    return current_task;
+}
+
+size_t GraphTask::Index::Slot(const Function *key) const {
+    const size_t mask = slots_.size() - 1;
+    size_t slot = (reinterpret_cast<uintptr_t>(key) * 0x9e3779b97f4a7c15U >> 20) & mask;
+    while (slots_[slot].first != nullptr && slots_[slot].first != key) {
+        slot = (slot + 1) & mask;
+    }
+    return slot;
+}
+
+uint32_t GraphTask::Index::Find(const Function *key) const {
+    return slots_.empty() || slots_[Slot(key)].first == nullptr ? kNone : slots_[Slot(key)].second;
+}
+
+uint32_t GraphTask::Index::FindOrAdd(const Function *key, uint32_t value) {
+    if (2 * (size_ + 1) > slots_.size()) {
+        const auto old = std::exchange(slots_, {});
+        slots_.resize(std::max<size_t>(64, 2 * old.size()));
+        for (const auto &entry : old) {
+            if (entry.first != nullptr) {
+                slots_[Slot(entry.first)] = entry;
+            }
+        }
+    }
+    auto &entry = slots_[Slot(key)];
+    if (entry.first == nullptr) {
+        entry = {key, value};
+        ++size_;
+    }
+    return entry.second;
+}
+
+bool GraphTask::Runs(const Function &function) const {
+    const uint32_t node = index_.Find(&function);
+    return node != kNone && nodes_[node].executes;
+}
+
+uint32_t GraphTask::AddNode(const std::shared_ptr<Function> &function) {
+    const auto fresh = static_cast<uint32_t>(nodes_.size());
+    const uint32_t node = index_.FindOrAdd(function.get(), fresh);
+    if (node == fresh) {
+        nodes_.emplace_back();
+        nodes_.back().function = function;
+        nodes_.back().gradients.resize(function->num_outputs());
+    }
+    return node;
+}
+
+void GraphTask::CheckEdge(const Edge &edge) {
+    if (edge.application != edge.function->application_) {
+        Throw<AutogradError>(
+            "{}: this output is of an earlier application of the function object, which was applied again "
+            "since; make one object for each Apply",
+            edge.function->type());
+    }
+}
+
+void GraphTask::Discover(const std::vector<Edge> &roots) {
+    for (const Edge &root : roots) {
+        CheckEdge(root);
+        AddNode(root.function);
+    }
+    // Nodes are appended while the loop goes over them.
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+        const Function &function = *nodes_[i].function;
+        nodes_[i].first_edge = edge_targets_.size();
+        for (const Edge &edge : function.next_edges_) {
+            if (edge.function != nullptr) {
+                CheckEdge(edge);
+            }
+            edge_targets_.push_back(edge.function != nullptr ? AddNode(edge.function) : kNone);
+        }
+    }
+}
+
+void GraphTask::MarkPathsTo(const std::vector<Edge> &roots, const std::vector<Edge> &targets) {
+    for (Node &node : nodes_) {
+        node.executes = false;
+    }
+    for (size_t slot = 0; slot < targets.size(); ++slot) {
+        CheckEdge(targets[slot]);
+        const uint32_t node = index_.Find(targets[slot].function.get());
+        if (node != kNone) {
+            nodes_[node].captures.emplace_back(targets[slot].output_idx, slot);
+        }
+    }
+    // Depth first; a node runs if one of those behind it captures or runs.
+    struct Visit {
+        uint32_t node;
+        size_t next_edge;
+    };
+    std::vector<bool> seen(nodes_.size(), false);
+    std::vector<Visit> stack;
+    const auto enter = [&](uint32_t node) {
+        if (node != kNone && !seen[node]) {
+            seen[node] = true;
+            stack.push_back({node, 0});
+        }
+    };
+    for (const Edge &root : roots) {
+        enter(index_.Find(root.function.get()));
+        while (!stack.empty()) {
+            Visit &visit = stack.back();
+            Node &node = nodes_[visit.node];
+            const auto behind = Targets(node);
+            if (visit.next_edge < behind.size()) {
+                enter(behind[visit.next_edge++]);
+                continue;
+            }
+            node.executes = std::any_of(behind.begin(), behind.end(),
+                                        [&](uint32_t next) { return next != kNone && IsWanted(next); });
+            stack.pop_back();
+        }
+    }
+}
+
+void GraphTask::CountDependencies(const std::vector<Edge> &roots) {
+    for (const Edge &root : roots) {
+        ++nodes_[index_.Find(root.function.get())].dependencies;
+    }
+    for (const Node &node : nodes_) {
+        if (!node.executes) {
+            continue;
+        }
+        if (node.function->ctx_.freed_) {
+            Throw<AutogradError>(
+                "{}: its graph was freed by an earlier backward pass; pass retain_graph = true to that "
+                "one to go through it again",
+                node.function->type());
+        }
+        for (const uint32_t target : Targets(node)) {
+            if (target != kNone && IsWanted(target)) {
+                ++nodes_[target].dependencies;
+            }
+        }
+    }
+}
+
+void GraphTask::RunBackward(const std::vector<Edge> &roots, TensorList gradients) {
+    Discover(roots);
+    CountDependencies(roots);
+    Run(roots, std::move(gradients));
+}
+
+TensorList GraphTask::RunGrad(const std::vector<Edge> &roots, TensorList gradients, const std::vector<Edge> &targets) {
+    results_.resize(targets.size());
+    Discover(roots);
+    MarkPathsTo(roots, targets);
+    CountDependencies(roots);
+    Run(roots, std::move(gradients));
+    return std::move(results_);
+}
+
+void GraphTask::Run(const std::vector<Edge> &roots, TensorList gradients) {
+    const PassScope scope(this, options_.create_graph);
+    for (size_t i = 0; i < roots.size(); ++i) {
+        Accumulate(index_.Find(roots[i].function.get()), std::exchange(gradients[i], nullptr), roots[i].output_idx);
+    }
+    while (!due_.empty()) {
+        std::pop_heap(due_.begin(), due_.end());
+        const Due due = due_.back();
+        due_.pop_back();
+        RunNode(nodes_[due.node]);
+    }
+}
+
+bool GraphTask::Deliver(Function &function, const TensorPtr &gradient, int idx) {
+    GraphTask *task = current_task;
+    if (task == nullptr || task->receiver_ == kNone || task->nodes_[task->receiver_].function.get() != &function) {
+        return false;
+    }
+    task->Accumulate(std::exchange(task->receiver_, kNone), gradient, idx);
+    return true;
+}
+
+void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
+    Node &node = nodes_[index];
+    if (gradient != nullptr) {
+        const auto &info = node.function->outputs_[static_cast<size_t>(idx)];
+        CheckGradient(*gradient, info.dims, info.dtype, info.device, "a gradient", node.function->type());
+        TensorPtr &sum = node.gradients[static_cast<size_t>(idx)];
+        if (sum == nullptr) {
+            sum = gradient;
+        } else if (!GradMode::IsEnabled() && sum.use_count() == 1 && sum->storage().use_count() == 1 &&
+                   sum->IsContiguous()) {
+            sum->Add_(gradient);
+        } else {
+            sum = sum->Add(gradient);
+        }
+    }
+    if (--node.dependencies == 0) {
+        due_.push_back({Priority(*node.function), due_count_++, index});
+        std::push_heap(due_.begin(), due_.end());
+    }
+}
+
+void GraphTask::RunNode(Node &node) {
+    Function &function = *node.function;
+    TensorList gradients = std::move(node.gradients);
+    RunTensorHooks(function, gradients);
+    for (const auto &[output_idx, slot] : node.captures) {
+        results_[slot] = gradients[static_cast<size_t>(output_idx)];
+    }
+    if (!node.executes) {
+        return;
+    }
+    const TensorList grad_inputs = RunFunction(function, gradients);
+    gradients.clear();
+    if (!options_.retain_graph) {
+        function.ctx_.freed_ |= !function.ctx_.saved_.empty();
+        function.ctx_.saved_.clear();
+        function.OnGraphFreed();
+    }
+    SendOn(node, grad_inputs);
+}
+
+void GraphTask::RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx,
+                           TensorPtr &gradient) const {
+    if (!hooks.empty()) {
+        gradient = OwnForHook(std::move(gradient));
+    }
+    hooks.ForEach(last_hook_id_, [&](const TensorHook &hook, const infini_train::internal::HookState &state) {
+        const auto describe = [&] {
+            return fmt::format("gradient hook{} on output {} of {}", state.name.empty() ? "" : " '" + state.name + "'",
+                               idx, function.type());
+        };
+        TensorPtr replacement = WithContext(describe, [&] { return hook(gradient); });
+        if (replacement != nullptr) {
+            const auto &info = function.outputs_[static_cast<size_t>(idx)];
+            CheckGradient(*replacement, info.dims, info.dtype, info.device, "a gradient", describe());
+            gradient = std::move(replacement);
+        }
+    });
+}
+
+void GraphTask::RunTensorHooks(Function &function, TensorList &gradients) const {
+    if (const auto *accumulator = dynamic_cast<const AccumulateGrad *>(&function)) {
+        RunHooksOf(GetMeta(*accumulator->leaf())->leaf_hooks->tensor, function, 0, gradients[0]);
+        return;
+    }
+    Function::Hooks *hooks = FunctionAccess::FindHooks(function);
+    if (hooks == nullptr) {
+        return;
+    }
+    for (size_t i = 0; i < gradients.size(); ++i) {
+        auto *output = hooks->FindOutput(i);
+        if (output == nullptr) {
+            continue;
+        }
+        RunHooksOf(output->tensor, function, static_cast<int>(i), gradients[i]);
+        const TensorPtr keeper = output->retains_grad.lock();
+        if (keeper != nullptr && gradients[i] != nullptr) {
+            const TensorPtr shared = gradients[i];  // a second hold, so that the keeper gets a copy
+            AccumulateInto(&MutableMeta(*keeper).grad, shared);
+        }
+    }
+}
+
+TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) const {
+    const Function::Hooks *hooks = FunctionAccess::FindHooks(function);
+    const HookRunner runner{"backward", function.type(), last_hook_id_};
+    if (hooks != nullptr && !hooks->backward_pre.empty()) {
+        for (auto &gradient : gradients) {
+            gradient = OwnForHook(std::move(gradient));
+        }
+        runner.RunPre(hooks->backward_pre, "pre", gradients, HookRunner::Replace::kGradients, &function);
+        for (size_t i = 0; i < gradients.size(); ++i) {
+            if (gradients[i] != nullptr) {
+                const auto &info = function.outputs_[i];
+                CheckGradient(*gradients[i], info.dims, info.dtype, info.device, "a gradient", function.type());
+            }
+        }
+    }
+    TensorList grad_inputs =
+        AllNull(gradients) ? TensorList(function.next_edges_.size()) : RunBackwardOf(function, gradients);
+    if (hooks != nullptr && !hooks->backward_post.empty()) {
+        for (auto &grad_input : grad_inputs) {
+            grad_input = OwnForHook(std::move(grad_input));
+        }
+        runner.RunPost(hooks->backward_post, "post", grad_inputs, HookRunner::Replace::kGradients, &function,
+                       grad_inputs, gradients);
+    }
+    return grad_inputs;
+}
+
+TensorList GraphTask::RunBackwardOf(Function &function, const TensorList &gradients) {
+    TensorList with_zeros;
+    if (function.ctx_.materialize_grads_ && AnyNull(gradients)) {
+        for (size_t i = 0; i < gradients.size(); ++i) {
+            const auto &info = function.outputs_[i];
+            with_zeros.push_back(gradients[i] != nullptr ? gradients[i]
+                                                         : Tensor::Zeros(info.dims, info.dtype, info.device));
+        }
+    }
+    TensorList grad_inputs =
+        WithContext([&] { return "in the backward of " + function.type(); },
+                    [&] { return function.Backward(with_zeros.empty() ? gradients : with_zeros); });
+    if (grad_inputs.size() != function.next_edges_.size()) {
+        Throw<AutogradError>("{}: Backward gave {} gradients for {} inputs", function.type(), grad_inputs.size(),
+                             function.next_edges_.size());
+    }
+    if (AnomalyModeGuard::IsEnabled()) {
+        CheckFinite(function, grad_inputs);
+    }
+    return grad_inputs;
+}
+
+void GraphTask::SendOn(const Node &node, const TensorList &grad_inputs) {
+    const auto targets = Targets(node);
+    for (size_t i = 0; i < targets.size(); ++i) {
+        if (targets[i] != kNone && IsWanted(targets[i])) {
+            const Edge &edge = node.function->next_edges_[i];
+            receiver_ = targets[i];
+            edge.function->BackwardPartial(grad_inputs[i], edge.output_idx);
+        }
+    }
+}
+
+}  // namespace infini_train::autograd

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "infini_train/include/autograd/function.h"
+#include "infini_train/include/common/tensor_fwd.h"
+#include "infini_train/include/tensor.h"
+
+namespace infini_train::autograd {
+
+/// One backward pass. It counts, from the roots, the edges that it will travel; a node whose edges have all delivered
+/// is due, and of the nodes that are due the latest runs first. It lives in the thread that runs it; a pass begun
+/// inside of a hook is another one.
+class GraphTask {
+public:
+    struct Options {
+        bool retain_graph = false;
+        bool create_graph = false;
+    };
+
+    explicit GraphTask(Options options);
+    GraphTask(const GraphTask &) = delete;
+    GraphTask &operator=(const GraphTask &) = delete;
+
+    /// From `roots` to all leaves.
+    void RunBackward(const std::vector<Edge> &roots, TensorList gradients);
+    /// From `roots` to `targets` alone, whose gradients it gives back; null where none arrived.
+    TensorList RunGrad(const std::vector<Edge> &roots, TensorList gradients, const std::vector<Edge> &targets);
+
+    /// Takes a gradient on its way to `function` if the pass is waiting for it; false if it isn't.
+    static bool Deliver(Function &function, const TensorPtr &gradient, int idx);
+
+    /// The pass that this thread is running, or null.
+    static GraphTask *Current();
+    /// Whether the pass runs `function`, now or later.
+    bool Runs(const Function &function) const;
+    /// Hooks registered later than this wait for the next pass.
+    uint64_t last_hook_id() const { return last_hook_id_; }
+
+    /// Notes that belong to this pass, by owner: how a module's two nodes find each other.
+    std::unordered_map<const void *, TensorList> &notes() { return notes_; }
+
+private:
+    struct Node {
+        std::shared_ptr<Function> function;
+        size_t first_edge = 0;  // of its part of edge_targets_
+        int dependencies = 0;   // edges that are still to deliver
+        bool executes = true;
+        TensorList gradients;
+        std::vector<std::pair<int, size_t>> captures;  // output index, slot in results_
+    };
+    struct Due {
+        uint64_t priority;
+        uint64_t order;
+        uint32_t node;
+        // The heap's top is the highest priority, and among equals the one that was due first.
+        bool operator<(const Due &other) const {
+            return priority != other.priority ? priority < other.priority : order > other.order;
+        }
+    };
+    // From function to node: open addressing, since a map's allocations would be the most expensive part of a pass.
+    class Index {
+    public:
+        /// The value of `key`, after inserting `value` if there was none.
+        uint32_t FindOrAdd(const Function *key, uint32_t value);
+        /// The value of `key` or kNone.
+        uint32_t Find(const Function *key) const;
+
+    private:
+        size_t Slot(const Function *key) const;
+        std::vector<std::pair<const Function *, uint32_t>> slots_;
+        size_t size_ = 0;
+    };
+    static constexpr uint32_t kNone = UINT32_MAX;
+
+    uint32_t AddNode(const std::shared_ptr<Function> &function);
+    void Discover(const std::vector<Edge> &roots);
+    void MarkPathsTo(const std::vector<Edge> &roots, const std::vector<Edge> &targets);
+    void CountDependencies(const std::vector<Edge> &roots);
+    static void CheckEdge(const Edge &edge);
+    bool IsWanted(uint32_t node) const { return nodes_[node].executes || !nodes_[node].captures.empty(); }
+    std::span<const uint32_t> Targets(const Node &node) const {
+        return {edge_targets_.data() + node.first_edge, node.function->next_edges_.size()};
+    }
+
+    void Run(const std::vector<Edge> &roots, TensorList gradients);
+    void Accumulate(uint32_t node, const TensorPtr &gradient, int idx);
+    void RunNode(Node &node);
+    void RunTensorHooks(Function &function, TensorList &gradients) const;
+    void RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx, TensorPtr &gradient) const;
+    TensorList RunFunction(Function &function, TensorList &gradients) const;
+    static TensorList RunBackwardOf(Function &function, const TensorList &gradients);
+    void SendOn(const Node &node, const TensorList &grad_inputs);
+
+    const Options options_;
+    const uint64_t last_hook_id_;
+    Index index_;
+    std::vector<Node> nodes_;
+    std::vector<uint32_t> edge_targets_;  // of every node in turn, for each of its edges; kNone where it leads nowhere
+    std::vector<Due> due_;                // a heap
+    uint64_t due_count_ = 0;
+    TensorList results_;
+    std::unordered_map<const void *, TensorList> notes_;
+    uint32_t receiver_ = kNone;  // to whom the pass is handing a gradient right now
+};
+
+}  // namespace infini_train::autograd

@@ -1,0 +1,33 @@
+#include "infini_train/src/common/annotate.h"
+
+#include <new>
+#include <stdexcept>
+#include <typeinfo>
+
+namespace infini_train {
+namespace {
+
+template <typename... Exceptions>
+[[noreturn]] void RethrowAs(const std::exception &exception, const std::string &text) {
+    const auto try_one = [&]<typename E>() {
+        if (typeid(exception) == typeid(E)) {
+            throw E(text);
+        }
+    };
+    (try_one.template operator()<Exceptions>(), ...);
+    throw;
+}
+
+}  // namespace
+
+void RethrowAnnotated(const std::string &context) {
+    try {
+        throw;
+    } catch (const std::exception &exception) {
+        RethrowAs<std::runtime_error, std::logic_error, std::invalid_argument, std::out_of_range, std::domain_error,
+                  std::length_error, std::range_error, std::overflow_error, std::underflow_error>(
+            exception, std::string(exception.what()) + " [" + context + "]");
+    }
+}
+
+}  // namespace infini_train
