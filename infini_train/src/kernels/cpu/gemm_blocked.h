@@ -1,0 +1,273 @@
+// The general matrix product: operands packed in panels, register tiles over them. Compiled once for each Highway
+// target, hence the toggled include guard.
+
+#if defined(INFINI_TRAIN_SRC_KERNELS_CPU_GEMM_BLOCKED_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef INFINI_TRAIN_SRC_KERNELS_CPU_GEMM_BLOCKED_H_
+#undef INFINI_TRAIN_SRC_KERNELS_CPU_GEMM_BLOCKED_H_
+#else
+#define INFINI_TRAIN_SRC_KERNELS_CPU_GEMM_BLOCKED_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include <hwy/highway.h>
+
+#include "infini_train/include/core/parallel.h"
+
+#include "infini_train/src/kernels/cpu/gemm_micro.h"
+#include "infini_train/src/kernels/cpu/gemm_pack.h"
+#include "infini_train/src/kernels/cpu/gemm_workspace.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace infini_train::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#ifndef GEMM_KC
+#define GEMM_KC 384
+#define GEMM_MC 144
+#define GEMM_NC 768
+#endif
+// Steps of k in a block: a panel of B stays in the first-level cache, kMaxRows rows of A in the second.
+inline constexpr int64_t kMaxSteps = GEMM_KC;
+inline constexpr int64_t kMaxRows = GEMM_MC;
+inline constexpr int64_t kMaxColumns = GEMM_NC;
+// Elements of the operand that is packed for all threads at once.
+inline constexpr int64_t kMaxShared = int64_t{1} << 20;
+// Multiplications below which threads cost more than they save.
+inline constexpr int64_t kMinParallel = 200000;
+
+inline int64_t DivideUp(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/// What GemmArgs says, with the sums' type for C.
+template <typename In, typename Acc>
+struct Product {
+    bool trans_a, trans_b;
+    int64_t m, n, k;
+    const In *a;
+    int64_t lda;
+    const In *b;
+    int64_t ldb;
+    Acc *c;
+    int64_t ldc;
+    bool accumulate;
+    const Acc *bias;
+};
+
+/// Panels of an operand for one block of k, packed or where they lie.
+template <typename Acc>
+struct Panels {
+    const Acc *base;
+    int64_t panel;  // elements from a panel to the next
+    int64_t item;   // from a row of A (a column of B) to the next in its panel
+    int64_t step;   // from a step of k to the next
+};
+
+/// Runs one product. The operand along the side that threads divide is packed by the thread that needs it, panel by
+/// panel; the other one is packed once, by all threads.
+template <typename In, typename Acc>
+class BlockedGemm {
+public:
+    explicit BlockedGemm(const Product<In, Acc> &product) : p_(product) {
+        row_panels_ = DivideUp(p_.m, kRows);
+        column_panels_ = DivideUp(p_.n, kColumns);
+        steps_ = DivideUp(DivideUp(p_.k, DivideUp(p_.k, kMaxSteps)), 8) * 8;
+        rows_ = DivideUp(row_panels_, DivideUp(p_.m, kMaxRows));
+        columns_ = kMaxColumns / kColumns;
+        direct_a_ = std::is_same_v<In, Acc> && p_.n <= 2 * kColumns;
+        direct_b_ = std::is_same_v<In, Acc> && p_.m <= 2 * kRows && !p_.trans_b;
+        parallel_ = p_.m * p_.n * p_.k >= kMinParallel;
+        split_rows_ = SplitRows();
+    }
+
+    void Run() {
+        const int64_t side = split_rows_ ? column_panels_ * kColumns : row_panels_ * kRows;
+        const int64_t group = std::max<int64_t>(1, kMaxShared / (side * steps_)) * steps_;
+        for (int64_t k = 0; k < p_.k; k += group) {
+            RunGroup(k, std::min(p_.k, k + group));
+        }
+    }
+
+private:
+    static constexpr int kRows = TileShape<Acc>::kRows;
+    static constexpr int kColumns = TileShape<Acc>::kColumns;
+    static constexpr int kLanes = TileShape<Acc>::kLanes;
+
+    // Divides the side whose panels spread most evenly over the threads, the longer one if both do.
+    bool SplitRows() const {
+        if (direct_b_) {
+            return false;
+        }
+        const int64_t threads = GetNumThreads();
+        const int64_t row_time = DivideUp(row_panels_, threads) * column_panels_;
+        const int64_t column_time = DivideUp(column_panels_, threads) * row_panels_;
+        if (row_time * 10 < column_time * 9 || column_time * 10 < row_time * 9) {
+            return row_time < column_time;
+        }
+        return p_.m > p_.n;
+    }
+
+    int64_t Grain(int64_t panels) const { return parallel_ ? 1 : panels; }
+
+    void RunGroup(int64_t k_begin, int64_t k_end) {
+        Acc *shared = nullptr;
+        if (split_rows_ ? !direct_b_ : !direct_a_) {
+            const int64_t panels = split_rows_ ? column_panels_ : row_panels_;
+            const int64_t width = split_rows_ ? kColumns : kRows;
+            shared = GemmWorkspace<Acc>(GemmBuffer::kShared, panels * width * (k_end - k_begin));
+            ParallelFor(0, panels, Grain(panels), [&](int64_t begin, int64_t end) {
+                for (int64_t k = k_begin; k < k_end; k += steps_) {
+                    const int64_t steps = std::min(steps_, k_end - k);
+                    Acc *block = shared + (k - k_begin) * panels * width;
+                    for (int64_t i = begin; i < end; ++i) {
+                        split_rows_ ? PackB(i, k, steps, block + i * steps * width)
+                                    : PackA(i, k, steps, block + i * steps * width);
+                    }
+                }
+            });
+        }
+        if (split_rows_) {
+            ParallelFor(0, row_panels_, Grain(row_panels_),
+                        [&](int64_t begin, int64_t end) { DoRows(begin, end, k_begin, k_end, shared); });
+        } else {
+            ParallelFor(0, column_panels_, Grain(column_panels_),
+                        [&](int64_t begin, int64_t end) { DoColumns(begin, end, k_begin, k_end, shared); });
+        }
+    }
+
+    void DoColumns(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, const Acc *shared) {
+        const bool once = rows_ >= row_panels_;
+        Acc *own =
+            GemmWorkspace<Acc>(GemmBuffer::kPrivate, (once ? 1 : std::min(columns_, end - begin)) * kColumns * steps_);
+        for (int64_t jc = begin; jc < end; jc += columns_) {
+            const int64_t j_end = std::min(end, jc + columns_);
+            for (int64_t k = k_begin; k < k_end; k += steps_) {
+                const int64_t steps = std::min(steps_, k_end - k);
+                const Panels<Acc> a =
+                    direct_a_ ? DirectA(k) : PackedPanels(shared + (k - k_begin) * row_panels_ * kRows, steps, kRows);
+                for (int64_t ic = 0; ic < row_panels_; ic += rows_) {
+                    const int64_t i_end = std::min(row_panels_, ic + rows_);
+                    for (int64_t j = jc; j < j_end; ++j) {
+                        if (direct_b_ && (j + 1) * kColumns <= p_.n) {
+                            const Panels<Acc> b = DirectB(k);
+                            DoStrip(a, ic, i_end, ic, b.base + j * b.panel, b.step, j, k, steps);
+                            continue;
+                        }
+                        Acc *panel = own + (once ? 0 : j - jc) * kColumns * steps;
+                        if (ic == 0) {
+                            PackB(j, k, steps, panel);
+                        }
+                        DoStrip(a, ic, i_end, ic, panel, kColumns, j, k, steps);
+                    }
+                }
+            }
+        }
+    }
+
+    void DoRows(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, const Acc *shared) {
+        Acc *own = GemmWorkspace<Acc>(GemmBuffer::kPrivate, std::min(rows_, end - begin) * kRows * steps_);
+        for (int64_t ic = begin; ic < end; ic += rows_) {
+            const int64_t i_end = std::min(end, ic + rows_);
+            for (int64_t k = k_begin; k < k_end; k += steps_) {
+                const int64_t steps = std::min(steps_, k_end - k);
+                for (int64_t i = ic; i < i_end && !direct_a_; ++i) {
+                    PackA(i, k, steps, own + (i - ic) * kRows * steps);
+                }
+                const Panels<Acc> a = direct_a_ ? DirectA(k) : PackedPanels(own, steps, kRows);
+                const Acc *b = shared + (k - k_begin) * column_panels_ * kColumns;
+                for (int64_t j = 0; j < column_panels_; ++j) {
+                    DoStrip(a, ic, i_end, direct_a_ ? ic : 0, b + j * kColumns * steps, kColumns, j, k, steps);
+                }
+            }
+        }
+    }
+
+    // All tiles of row panels [begin, end) in column panel `j`; A's panel `begin` is number `first` in `a`.
+    void DoStrip(const Panels<Acc> &a, int64_t begin, int64_t end, int64_t first, const Acc *b, int64_t b_step,
+                 int64_t j, int64_t k, int64_t steps) {
+        const int64_t column = j * kColumns;
+        const int columns = static_cast<int>(std::min<int64_t>(kColumns, p_.n - column));
+        const int vectors = (columns + kLanes - 1) / kLanes;
+        TileArgs<Acc> tile;
+        tile.k = steps;
+        tile.a = a.base + first * a.panel;
+        tile.a_row = a.item;
+        tile.a_step = a.step;
+        tile.b = b;
+        tile.b_step = b_step;
+        tile.c = p_.c + begin * kRows * p_.ldc + column;
+        tile.ldc = p_.ldc;
+        tile.accumulate = p_.accumulate || k > 0;
+        tile.bias = !tile.accumulate && p_.bias != nullptr ? p_.bias + column : nullptr;
+        tile.last_columns = columns - (vectors - 1) * kLanes;
+        for (int64_t i = begin; i < end; ++i) {
+            const int rows = static_cast<int>(std::min<int64_t>(kRows, p_.m - i * kRows));
+            if (a.item == 1) {
+                FindTile<Acc, true>(rows, vectors)(tile);
+            } else {
+                FindTile<Acc, false>(rows, vectors)(tile);
+            }
+            tile.a += a.panel;
+            tile.c += kRows * p_.ldc;
+        }
+    }
+
+    static Panels<Acc> PackedPanels(const Acc *base, int64_t steps, int64_t width) {
+        return {base, steps * width, 1, width};
+    }
+
+    Panels<Acc> DirectA(int64_t k) const {
+        if constexpr (std::is_same_v<In, Acc>) {
+            if (p_.trans_a) {
+                return {p_.a + k * p_.lda, kRows, 1, p_.lda};
+            }
+            return {p_.a + k, kRows * p_.lda, p_.lda, 1};
+        }
+        return {};
+    }
+
+    Panels<Acc> DirectB(int64_t k) const {
+        if constexpr (std::is_same_v<In, Acc>) {
+            return {p_.b + k * p_.ldb, kColumns, 1, p_.ldb};
+        }
+        return {};
+    }
+
+    void PackA(int64_t i, int64_t k, int64_t steps, Acc *to) const {
+        const int64_t row = i * kRows;
+        const int count = static_cast<int>(std::min<int64_t>(kRows, p_.m - row));
+        if (p_.trans_a) {
+            PackCopied<kRows>(p_.a + k * p_.lda + row, p_.lda, count, p_.m - row, steps, to);
+        } else {
+            PackTransposed<kRows>(p_.a + row * p_.lda + k, p_.lda, count, steps, to);
+        }
+    }
+
+    void PackB(int64_t j, int64_t k, int64_t steps, Acc *to) const {
+        const int64_t column = j * kColumns;
+        const int count = static_cast<int>(std::min<int64_t>(kColumns, p_.n - column));
+        if (p_.trans_b) {
+            PackTransposed<kColumns>(p_.b + column * p_.ldb + k, p_.ldb, count, steps, to);
+        } else {
+            PackCopied<kColumns>(p_.b + k * p_.ldb + column, p_.ldb, count, count, steps, to);
+        }
+    }
+
+    const Product<In, Acc> p_;
+    int64_t row_panels_, column_panels_;
+    int64_t steps_;           // of k in a block
+    int64_t rows_, columns_;  // panels in a block
+    bool direct_a_, direct_b_;
+    bool parallel_, split_rows_;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace infini_train::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // INFINI_TRAIN_SRC_KERNELS_CPU_GEMM_BLOCKED_H_
