@@ -21,6 +21,7 @@ file(WRITE "${include}/device.h" "#pragma once\n")
 file(WRITE "${source}/nn/linear.cc" "#include <random>\n#include \"infini_train/include/tensor.h\"\n")
 file(WRITE "${WORK}/infini_train/CMakeLists.txt" "set(SOURCES\n    src/nn/linear.cc\n)\n")
 file(WRITE "${WORK}/example/mnist/main.cc" "#include \"infini_train/include/tensor.h\"\n")
+file(WRITE "${WORK}/example/CMakeLists.txt" "add_executable(mnist mnist/main.cc)\n")
 
 run_check(result)
 if(NOT result MATCHES "^0 ")
