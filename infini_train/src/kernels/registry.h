@@ -4,6 +4,7 @@
 // family's CPU kernels. An explicit list, because a static library would drop self-registering objects.
 #define INFINI_TRAIN_CPU_KERNEL_FAMILIES(V) \
     V(Dropout)                              \
+    V(Elementwise)                          \
     V(Fill)                                 \
     V(Indexing)                             \
     V(Transform)

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "infini_train/src/kernels/cpu/independent_loop.h"
 #include "infini_train/src/kernels/cpu/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -44,7 +45,7 @@ void Convert(const void *input, void *output, int64_t n) {
     } else {
         const auto *from = static_cast<const From *>(input);
         auto *to = static_cast<To *>(output);
-#pragma GCC ivdep
+        INFINI_TRAIN_INDEPENDENT_LOOP
         for (int64_t i = 0; i < n; ++i) {
             to[i] = ConvertOne<To>(from[i]);
         }

@@ -8,6 +8,7 @@
 #include "infini_train/include/core/philox.h"
 
 #include "infini_train/src/kernels/cpu/convert.h"
+#include "infini_train/src/kernels/cpu/independent_loop.h"
 #include "infini_train/src/kernels/cpu/loop_nest.h"
 #include "infini_train/src/kernels/cpu/simd_targets.h"
 
@@ -24,7 +25,7 @@ void PhiloxWordsLoop(const Generator::State &state, int64_t count, uint32_t *wor
     const uint64_t seed = state.seed;
     const uint64_t stream = state.stream;
     const uint64_t offset = state.offset;
-#pragma GCC ivdep
+    INFINI_TRAIN_INDEPENDENT_LOOP
     for (int64_t block = 0; block < count; ++block) {
         const auto numbers = PhiloxBlock(seed, stream, offset + static_cast<uint64_t>(block));
         words[4 * block] = numbers[0];
@@ -36,7 +37,7 @@ void PhiloxWordsLoop(const Generator::State &state, int64_t count, uint32_t *wor
 
 // value = min(from + u * (to - from), last): rounding must not give `to` itself.
 void UniformFloats(const uint32_t *words, float *values, int64_t n, float from, float range, float last) {
-#pragma GCC ivdep
+    INFINI_TRAIN_INDEPENDENT_LOOP
     for (int64_t i = 0; i < n; ++i) {
         const float value = from + UniformFloat(words[i]) * range;
         values[i] = value < last ? value : last;
