@@ -7,6 +7,10 @@
     V(Elementwise)                          \
     V(Fill)                                 \
     V(Indexing)                             \
+    V(Loss)                                 \
+    V(Normalization)                        \
+    V(Reduction)                            \
+    V(Softmax)                              \
     V(Transform)
 
 namespace infini_train::kernels {
