@@ -80,6 +80,9 @@ ensure_packages() {
         apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
 }
 
+# The repository's files that match the patterns, ended by zeros; whoever owns the checkout.
+tracked_files() { git -c safe.directory="$ROOT" ls-files -z -- "$@"; }
+
 number_of_jobs() { nproc 2>/dev/null || echo 2; }
 
 # configure <preset> [<cache entry>...]: into build/<preset>, with Ninja unless the folder, or the caller's

@@ -26,7 +26,7 @@ fi
 # Only the compilation database is needed; nothing is built.
 configure release >/dev/null
 if [[ ${#files[@]} -eq 0 ]]; then
-    mapfile -d '' files < <(git ls-files -z -- 'infini_train/*.cc' 'example/*.cc')
+    mapfile -d '' files < <(tracked_files 'infini_train/*.cc' 'example/*.cc')
 fi
 say "${#files[@]} files"
 printf '%s\0' "${files[@]}" |
