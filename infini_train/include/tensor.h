@@ -210,7 +210,7 @@ public:
     TensorList Split(int64_t split_size, int64_t dim = 0);
     /// All positions of a dimension, each without it.
     TensorList Unbind(int64_t dim = 0);
-    /// The same values outside of the graph, sharing memory.
+    /// The same values outside of the graph, sharing memory (and the version).
     TensorPtr Detach() const;
 
     // ---- Copies -----------------------------------------------------------------------------------------------------
@@ -331,6 +331,10 @@ public:
     TensorPtr Normal(float mean = 0.0F, float std = 1.0F, Generator *generator = nullptr);
     void Fill(Scalar value) { Fill_(value); }
     void CopyFrom(const Tensor &source);
+    /// Takes over `other`'s memory, dims, data type and device in place of its own, keeping its identity, hooks and
+    /// place as a leaf; a gradient is converted along, or dropped if the dims change. AutogradError unless both are
+    /// leaves.
+    void SetData(const TensorPtr &other);
     void CopyFrom(const TensorPtr &source) { Copy_(source); }
 
     // ---- Autograd ---------------------------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ public:
     void MarkNonDifferentiable(const TensorList &outputs);
     /// Whether Backward needs to give the gradient of the i-th input; if not, it may leave it null.
     bool needs_input_grad(size_t i) const { return i >= needs_input_grad_.size() || needs_input_grad_[i]; }
-    /// Whether Backward gets zeros for the gradients of outputs that nothing used (the default), or null.
+    /// Whether Backward gets zeros for the gradients of outputs that nothing used (the default) and isn't called when
+    /// there are no gradients at all, or gets null and is always called.
     void set_materialize_grads(bool materialize) { materialize_grads_ = materialize; }
 
 private:
@@ -134,8 +135,8 @@ public:
 
 protected:
     /// Called when a backward pass that doesn't retain the graph is done with the function, once what ctx_ had saved is
-    /// gone; a function that keeps more than that lets go of it here.
-    virtual void OnGraphFreed() {}
+    /// gone. A function that keeps more than that lets go of it here, and returns true if it can't run again.
+    virtual bool OnGraphFreed() { return false; }
 
     FunctionCtx ctx_;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -173,6 +174,11 @@ public:
     HookList &operator=(const HookList &) = delete;
 
     bool empty() const { return store_->size.load(std::memory_order_acquire) == 0; }
+    bool Contains(const internal::HookState &state) const {
+        const auto entries = Snapshot();
+        return std::any_of(entries->begin(), entries->end(),
+                           [&](const auto &entry) { return entry->state.get() == &state; });
+    }
     size_t size() const { return store_->size.load(std::memory_order_acquire); }
 
     std::shared_ptr<HookHandle> Add(HookType hook, const HookOptions &options = {}) {
@@ -192,6 +198,12 @@ public:
     /// (hooks that a pass adds wait for the next pass).
     template <typename Visit>
     void ForEach(uint64_t last_id, Visit &&visit) const {
+        ForEachIf(
+            last_id, [](const internal::HookState &) { return true; }, std::forward<Visit>(visit));
+    }
+    /// The same for those alone for which `wanted(state)`.
+    template <typename Wanted, typename Visit>
+    void ForEachIf(uint64_t last_id, Wanted &&wanted, Visit &&visit) const {
         if (empty()) {
             return;
         }
@@ -199,7 +211,7 @@ public:
         for (const auto &entry : *entries) {
             internal::HookState &state = *entry->state;
             if (state.id > last_id || state.removed.load(std::memory_order_acquire) ||
-                !state.enabled.load(std::memory_order_acquire)) {
+                !state.enabled.load(std::memory_order_acquire) || !wanted(std::as_const(state))) {
                 continue;
             }
             const uint64_t call = state.calls.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -211,7 +223,7 @@ public:
                     store_->Erase(&state);
                 }
             }
-            visit(entry->hook, static_cast<const internal::HookState &>(state));
+            visit(entry->hook, std::as_const(state));
         }
     }
 

@@ -284,9 +284,9 @@ void GraphTask::RunNode(Node &node) {
     const TensorList grad_inputs = RunFunction(function, gradients);
     gradients.clear();
     if (!options_.retain_graph) {
-        function.ctx_.freed_ |= !function.ctx_.saved_.empty();
+        const bool had_saved = !function.ctx_.saved_.empty();
         function.ctx_.saved_.clear();
-        function.OnGraphFreed();
+        function.ctx_.freed_ = function.OnGraphFreed() || had_saved;
     }
     SendOn(node, grad_inputs);
 }
@@ -294,7 +294,7 @@ void GraphTask::RunNode(Node &node) {
 void GraphTask::RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx,
                            TensorPtr &gradient) const {
     if (!hooks.empty()) {
-        gradient = OwnForHook(std::move(gradient));
+        gradient = OwnForHook(gradient);
     }
     hooks.ForEach(last_hook_id_, [&](const TensorHook &hook, const infini_train::internal::HookState &state) {
         const auto describe = [&] {
@@ -338,7 +338,7 @@ TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) con
     const HookRunner runner{"backward", function.type(), last_hook_id_};
     if (hooks != nullptr && !hooks->backward_pre.empty()) {
         for (auto &gradient : gradients) {
-            gradient = OwnForHook(std::move(gradient));
+            gradient = OwnForHook(gradient);
         }
         runner.RunPre(hooks->backward_pre, "pre", gradients, HookRunner::Replace::kGradients, &function);
         for (size_t i = 0; i < gradients.size(); ++i) {
@@ -348,11 +348,12 @@ TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) con
             }
         }
     }
-    TensorList grad_inputs =
-        AllNull(gradients) ? TensorList(function.next_edges_.size()) : RunBackwardOf(function, gradients);
+    // Nothing comes of nothing, except for a function that takes missing gradients as they are.
+    const bool skipped = function.ctx_.materialize_grads_ && AllNull(gradients);
+    TensorList grad_inputs = skipped ? TensorList(function.next_edges_.size()) : RunBackwardOf(function, gradients);
     if (hooks != nullptr && !hooks->backward_post.empty()) {
         for (auto &grad_input : grad_inputs) {
-            grad_input = OwnForHook(std::move(grad_input));
+            grad_input = OwnForHook(grad_input);
         }
         runner.RunPost(hooks->backward_post, "post", grad_inputs, HookRunner::Replace::kGradients, &function,
                        grad_inputs, gradients);

@@ -20,9 +20,10 @@ void CheckReplacement(const TensorList &replacement, const TensorList &current, 
 struct HookRunner {
     enum class Replace { kForward, kGradients };
 
-    const char *direction;     // "forward" or "backward"
-    const std::string &owner;  // what they are registered on, for messages
-    uint64_t last_id;          // see HookList::ForEach
+    const char *direction;                                              // "forward" or "backward"
+    const std::string &owner;                                           // what they are registered on, for messages
+    uint64_t last_id;                                                   // see HookList::ForEach
+    mutable const infini_train::internal::HookState *latest = nullptr;  // the hook that was begun last
 
     std::string Describe(const char *point, const infini_train::internal::HookState &state) const {
         return fmt::format("{} {} hook{} of {}", direction, point, state.name.empty() ? "" : " '" + state.name + "'",
@@ -41,6 +42,7 @@ struct HookRunner {
     void RunPost(const HookList<Hook> &hooks, const char *point, TensorList &list, Replace replace, Target *target,
                  const Args &...args) const {
         hooks.ForEach(last_id, [&](const Hook &hook, const infini_train::internal::HookState &state) {
+            latest = &state;
             HookResult result =
                 WithContext([&] { return Describe(point, state); }, [&] { return hook(target, args...); });
             if (result && !result->empty()) {

@@ -84,7 +84,7 @@ void RebaseInPlace(const TensorPtr &self, const TensorPtr &result) {
     meta.edge = std::move(edge);
 }
 
-TensorPtr OwnForHook(TensorPtr grad) {
+TensorPtr OwnForHook(const TensorPtr &grad) {
     if (grad == nullptr || (grad.use_count() == 1 && grad->storage().use_count() == 1)) {
         return grad;
     }

@@ -58,7 +58,7 @@ void RebaseInPlace(const TensorPtr &self, const TensorPtr &result);
 void AccumulateInto(TensorPtr *sum, const TensorPtr &grad);
 
 /// The tensor if nobody else holds it or its memory, otherwise a copy: what a hook may be given to change.
-TensorPtr OwnForHook(TensorPtr grad);
+TensorPtr OwnForHook(const TensorPtr &grad);
 
 /// Throws AutogradError, which begins with `who`, unless `grad` has the dims, data type and device wanted.
 void CheckGradient(const Tensor &grad, std::span<const int64_t> dims, DataType dtype, Device device, const char *what,

@@ -57,6 +57,33 @@ void Tensor::set_grad(const TensorPtr &grad) {
     }
 }
 
+void Tensor::SetData(const TensorPtr &other) {
+    if (other == nullptr || !is_leaf() || !other->is_leaf()) {
+        throw AutogradError("Tensor::SetData: expected two leaves");
+    }
+    if (requires_grad() && !IsFloatingPoint(other->dtype_)) {
+        Throw<DtypeError>("Tensor::SetData: a tensor that requires a gradient must hold floating-point values, got {}",
+                          infini_train::ToString(other->dtype_));
+    }
+    const bool alike = other->dims_ == dims_ && other->dtype_ == dtype_ && other->GetDevice() == GetDevice();
+    if (AutogradMeta *meta = GetMeta(*this); meta != nullptr && !alike) {
+        // Graphs that are recorded from here on need an accumulator that knows the new shape.
+        std::lock_guard lock(meta->mutex);
+        meta->accumulator.reset();
+        if (meta->grad != nullptr) {
+            meta->grad =
+                other->dims_ == dims_ ? meta->grad->Detach()->To(other->GetDevice())->To(other->dtype_) : nullptr;
+        }
+    }
+    storage_ = other->storage_;
+    dims_ = other->dims_;
+    strides_ = other->strides_;
+    offset_ = other->offset_;
+    num_elements_ = other->num_elements_;
+    dtype_ = other->dtype_;
+    is_contiguous_ = other->is_contiguous_;
+}
+
 void Tensor::ZeroGrad(bool set_to_none) {
     const TensorPtr current = grad();
     if (current == nullptr) {

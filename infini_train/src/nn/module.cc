@@ -1,0 +1,382 @@
+#include "infini_train/include/nn/modules/module.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <unordered_set>
+
+#include "infini_train/include/autograd/anomaly_mode.h"
+#include "infini_train/include/autograd/function.h"
+#include "infini_train/include/autograd/grad_mode.h"
+#include "infini_train/include/tensor.h"
+
+#include "infini_train/src/autograd/hook_runner.h"
+#include "infini_train/src/common/annotate.h"
+#include "infini_train/src/common/format.h"
+#include "infini_train/src/nn/backward_hook.h"
+
+namespace infini_train::nn {
+namespace {
+
+using autograd::HookRunner;
+
+thread_local const Module *current_module = nullptr;
+
+// Makes a module the one that the thread is in.
+class CurrentModule {
+public:
+    explicit CurrentModule(const Module *module) : previous_(current_module) { current_module = module; }
+    ~CurrentModule() { current_module = previous_; }
+    CurrentModule(const CurrentModule &) = delete;
+    CurrentModule &operator=(const CurrentModule &) = delete;
+
+private:
+    const Module *const previous_;
+};
+
+std::string CurrentPath() {
+    return current_module != nullptr ? current_module->Describe() : std::string();
+}
+
+[[maybe_unused]] const bool path_provider_set = [] {
+    autograd::internal::SetModulePathProvider(&CurrentPath);
+    return true;
+}();
+
+// The innermost module names itself; those around it would only repeat a part of its path.
+bool HasModuleContext(const std::exception &error) {
+    return std::strstr(error.what(), "[in module ") != nullptr;
+}
+
+std::string Join(const std::string &prefix, const std::string &name) {
+    return prefix.empty() ? name : prefix + "." + name;
+}
+
+template <typename T>
+T *Find(std::vector<std::pair<std::string, T>> &entries, const std::string &name) {
+    const auto found = std::find_if(entries.begin(), entries.end(), [&](auto &entry) { return entry.first == name; });
+    return found == entries.end() ? nullptr : &found->second;
+}
+
+template <typename T>
+std::string Names(const std::vector<std::pair<std::string, T>> &entries) {
+    std::string names;
+    for (const auto &entry : entries) {
+        names += (names.empty() ? "" : ", ") + entry.first;
+    }
+    return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+ModuleHooks &GlobalModuleHooks() {
+    static auto *hooks = new ModuleHooks;  // never destroyed: modules may outlive static objects
+    return *hooks;
+}
+
+Module::Module(const std::string &type) : type_(type), hooks_(std::make_shared<ModuleHooks>()) {}
+
+Module::Module(const Module &other)
+    : std::enable_shared_from_this<Module>(),
+      type_(other.type_),
+      training_(other.training_),
+      parameters_(other.parameters_),
+      buffers_(other.buffers_),
+      hooks_(std::make_shared<ModuleHooks>(*other.hooks_)) {
+    // Tensors are replaced by copies of their own in Clone, which knows what is shared.
+    for (const auto &[name, child] : other.children_) {
+        AddChild(name, child->CloneImpl());
+    }
+}
+
+Module::~Module() {
+    for (const auto &[name, child] : children_) {
+        if (child->parent_ == this) {
+            child->parent_ = nullptr;
+        }
+    }
+}
+
+std::string Module::path() const {
+    std::string path;
+    for (const Module *module = this; module->parent_ != nullptr; module = module->parent_) {
+        for (const auto &[name, child] : module->parent_->children_) {
+            if (child.get() == module) {
+                path = path.empty() ? name : name + "." + path;
+                break;
+            }
+        }
+    }
+    return path;
+}
+
+std::string Module::Describe() const {
+    const std::string where = path();
+    return where.empty() ? type_ : where + " (" + type_ + ")";
+}
+
+TensorList Module::operator()(const TensorList &inputs) {
+    const CurrentModule current(this);
+    const auto describe = [this] { return "in module " + Describe(); };
+    try {
+        return hooks_->HasAny() || GlobalModuleHooks().HasAny() ? CallHooked(inputs) : Forward(inputs);
+    } catch (Error &error) {
+        if (!HasModuleContext(error)) {
+            error.AddContext(describe());
+        }
+        throw;
+    } catch (const std::exception &error) {
+        if (HasModuleContext(error)) {
+            throw;
+        }
+        RethrowAnnotated(describe());
+    }
+}
+
+TensorList Module::CallHooked(const TensorList &inputs) {
+    const std::array<const ModuleHooks *, 2> both = {&GlobalModuleHooks(), hooks_.get()};
+    const HookRunner runner{"forward", type_, infini_train::internal::LatestHookId()};
+    TensorList current = inputs;
+    TensorList outputs;
+    try {
+        for (const ModuleHooks *hooks : both) {
+            runner.RunPre(hooks->forward_pre, "pre", current, HookRunner::Replace::kForward, this);
+        }
+        std::optional<BackwardHookCall> backward;
+        if (autograd::GradMode::IsEnabled() && (both[0]->HasBackward() || both[1]->HasBackward())) {
+            backward.emplace(this, weak_from_this().lock(), alive_, hooks_);
+            current = backward->WrapInputs(current);
+        }
+        runner.latest = nullptr;
+        outputs = Forward(current);
+        for (const ModuleHooks *hooks : both) {
+            runner.RunPost(hooks->forward_post, "post", outputs, HookRunner::Replace::kForward, this, current, outputs);
+        }
+        return backward ? backward->WrapOutputs(outputs) : outputs;
+    } catch (...) {
+        RunAlwaysCalled(current, outputs, runner.last_id, runner.latest);
+        throw;
+    }
+}
+
+// Runs the forward post hooks that are always called and that an exception left out: all of them, or those after
+// `latest` if that was one of them. What they throw themselves is dropped, since the first exception is on its way
+// already.
+void Module::RunAlwaysCalled(const TensorList &inputs, const TensorList &outputs, uint64_t last_hook_id,
+                             const infini_train::internal::HookState *latest) noexcept {
+    const std::array<const ModuleHooks *, 2> both = {&GlobalModuleHooks(), hooks_.get()};
+    bool left_out = true;
+    for (const ModuleHooks *hooks : both) {
+        left_out &= latest == nullptr || !hooks->forward_post.Contains(*latest);
+    }
+    const auto wanted = [&](const infini_train::internal::HookState &state) {
+        const bool wants = left_out && state.always_call;
+        left_out |= &state == latest;
+        return wants;
+    };
+    for (const ModuleHooks *hooks : both) {
+        hooks->forward_post.ForEachIf(last_hook_id, wanted,
+                                      [&](const ModulePostHookFn &hook, const infini_train::internal::HookState &) {
+                                          try {
+                                              hook(this, inputs, outputs);
+                                          } catch (...) {
+                                          }
+                                      });
+    }
+}
+
+TensorList Module::Parameters() const {
+    TensorList result;
+    for (auto &[name, parameter] : NamedParameters()) {
+        result.push_back(std::move(parameter));
+    }
+    return result;
+}
+
+TensorList Module::Buffers() const {
+    TensorList result;
+    for (auto &[name, buffer] : NamedBuffers()) {
+        result.push_back(std::move(buffer));
+    }
+    return result;
+}
+
+void Module::Visit(const std::string &prefix, const std::function<void(const std::string &, Module &)> &fn) {
+    std::unordered_set<const Module *> seen;
+    const auto visit = [&](const auto &self, const std::string &name, Module &module) -> void {
+        if (!seen.insert(&module).second) {
+            return;
+        }
+        fn(name, module);
+        for (const auto &[child_name, child] : module.children_) {
+            self(self, Join(name, child_name), *child);
+        }
+    };
+    visit(visit, prefix, *this);
+}
+
+std::vector<std::pair<std::string, TensorPtr>> Module::NamedParameters(const std::string &prefix) const {
+    std::vector<std::pair<std::string, TensorPtr>> result;
+    std::unordered_set<const Tensor *> seen;
+    const_cast<Module *>(this)->Visit(prefix, [&](const std::string &path, Module &module) {
+        for (const auto &[name, parameter] : module.parameters_) {
+            if (parameter != nullptr && seen.insert(parameter.get()).second) {
+                result.emplace_back(Join(path, name), parameter);
+            }
+        }
+    });
+    return result;
+}
+
+std::vector<std::pair<std::string, TensorPtr>> Module::NamedBuffers(const std::string &prefix) const {
+    std::vector<std::pair<std::string, TensorPtr>> result;
+    std::unordered_set<const Tensor *> seen;
+    const_cast<Module *>(this)->Visit(prefix, [&](const std::string &path, Module &module) {
+        for (const auto &[name, buffer] : module.buffers_) {
+            if (seen.insert(buffer.tensor.get()).second) {
+                result.emplace_back(Join(path, name), buffer.tensor);
+            }
+        }
+    });
+    return result;
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Module>>> Module::NamedModules(const std::string &prefix) {
+    std::vector<std::pair<std::string, std::shared_ptr<Module>>> result;
+    Visit(prefix, [&](const std::string &path, Module &module) {
+        auto shared = module.weak_from_this().lock();
+        // A module that no shared pointer owns is handed out without ownership.
+        result.emplace_back(path,
+                            shared != nullptr ? shared : std::shared_ptr<Module>(std::shared_ptr<void>(), &module));
+    });
+    return result;
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Module>>> Module::NamedChildren() const {
+    return children_;
+}
+
+const TensorPtr &Module::parameter(const std::string &name) const {
+    return *const_cast<Module *>(this)->mutable_parameter(name);
+}
+
+TensorPtr *Module::mutable_parameter(const std::string &name) {
+    TensorPtr *found = Find(parameters_, name);
+    if (found == nullptr) {
+        Throw<IndexError>("{}: no parameter '{}'; there are: {}", Describe(), name, Names(parameters_));
+    }
+    return found;
+}
+
+bool Module::has_parameter(const std::string &name) const {
+    const TensorPtr *found = Find(const_cast<Module *>(this)->parameters_, name);
+    return found != nullptr && *found != nullptr;
+}
+
+const TensorPtr &Module::buffer(const std::string &name) const {
+    const Buffer *found = Find(const_cast<Module *>(this)->buffers_, name);
+    if (found == nullptr) {
+        Throw<IndexError>("{}: no buffer '{}'; there are: {}", Describe(), name, Names(buffers_));
+    }
+    return found->tensor;
+}
+
+std::shared_ptr<Module> Module::module(const std::string &path) const {
+    const size_t dot = path.find('.');
+    const auto *child = Find(const_cast<Module *>(this)->children_, path.substr(0, dot));
+    if (child == nullptr) {
+        Throw<IndexError>("{}: no module '{}'; there are: {}", Describe(), path.substr(0, dot), Names(children_));
+    }
+    return dot == std::string::npos ? *child : (*child)->module(path.substr(dot + 1));
+}
+
+void Module::CheckName(const char *what, const std::string &name) const {
+    if (name.empty() || name.find('.') != std::string::npos) {
+        Throw<ValueError>("{}: expected a name without dots for a {}, got '{}'", type_, what, name);
+    }
+    auto *self = const_cast<Module *>(this);
+    if (Find(self->parameters_, name) != nullptr || Find(self->buffers_, name) != nullptr ||
+        Find(self->children_, name) != nullptr) {
+        Throw<ValueError>("{}: the name '{}' of a {} is taken", type_, name, what);
+    }
+}
+
+TensorPtr Module::RegisterParameter(const std::string &name, TensorPtr parameter) {
+    CheckName("parameter", name);
+    if (parameter != nullptr && !parameter->is_leaf()) {
+        Throw<ValueError>("{}: parameter '{}' must be a leaf, it is an output of {}", type_, name,
+                          parameter->grad_fn()->type());
+    }
+    parameters_.emplace_back(name, parameter);
+    return parameter;
+}
+
+TensorPtr Module::RegisterBuffer(const std::string &name, TensorPtr buffer, bool persistent) {
+    CheckName("buffer", name);
+    if (buffer != nullptr) {
+        buffers_.emplace_back(name, Buffer{buffer, persistent});
+    }
+    return buffer;
+}
+
+void Module::AddChild(const std::string &name, std::shared_ptr<Module> child) {
+    CheckName("module", name);
+    if (child == nullptr) {
+        return;
+    }
+    child->Visit("", [&](const std::string &path, Module &module) {
+        if (&module == this) {
+            Throw<ValueError>("{}: the module '{}' can't be registered, it contains this one{}", type_, name,
+                              path.empty() ? "" : " at " + path);
+        }
+    });
+    child->parent_ = this;
+    children_.emplace_back(name, std::move(child));
+}
+
+void Module::Train(bool training) {
+    Visit("", [&](const std::string &, Module &module) { module.training_ = training; });
+}
+
+void Module::ZeroGrad(bool set_to_none) {
+    for (const auto &parameter : Parameters()) {
+        parameter->ZeroGrad(set_to_none);
+    }
+}
+
+void Module::RequiresGrad(bool requires_grad) {
+    for (const auto &parameter : Parameters()) {
+        parameter->set_requires_grad(requires_grad);
+    }
+}
+
+void Module::To(Device device) {
+    for (const TensorList &tensors : {Parameters(), Buffers()}) {
+        for (const auto &tensor : tensors) {
+            tensor->SetData(tensor->Detach()->To(device));
+        }
+    }
+}
+
+void Module::To(DataType dtype) {
+    if (!IsFloatingPoint(dtype)) {
+        Throw<DtypeError>("Module::To: expected a floating-point type, got {}", infini_train::ToString(dtype));
+    }
+    for (const TensorList &tensors : {Parameters(), Buffers()}) {
+        for (const auto &tensor : tensors) {
+            if (IsFloatingPoint(tensor->Dtype())) {
+                tensor->SetData(tensor->Detach()->To(dtype));
+            }
+        }
+    }
+}
+
+void Module::Apply(const std::function<void(Module *)> &fn) {
+    for (const auto &[name, child] : children_) {
+        child->Apply(fn);
+    }
+    fn(this);
+}
+
+}  // namespace infini_train::nn
