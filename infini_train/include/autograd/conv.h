@@ -20,9 +20,9 @@ struct Conv2dOptions {
     int64_t groups = 1;
 };
 
-/// 2-D convolution (cross-correlation, as in every deep-learning framework) of an input (N, C, H, W), or (C, H, W), with
-/// a weight (O, C / groups, kH, kW) and, optionally, a bias (O). Gives (N, O, oH, oW) or (O, oH, oW), where
-/// oH = (H + 2 padding - dilation (kH - 1) - 1) / stride + 1, rounded down.
+/// 2-D convolution (cross-correlation, as in every deep-learning framework) of an input (N, C, H, W), or (C, H, W),
+/// with a weight (O, C / groups, kH, kW) and, optionally, a bias (O). Gives (N, O, oH, oW) or (O, oH, oW), where oH =
+/// (H + 2 padding - dilation (kH - 1) - 1) / stride + 1, rounded down.
 ///
 /// All have the same floating-point type (DtypeError). Throws ShapeError where the shapes don't match or the kernel is
 /// larger than the padded input, and ValueError for a stride, dilation or group count below 1 or a negative padding.

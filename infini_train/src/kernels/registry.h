@@ -3,12 +3,16 @@
 // Every family of kernels, one a line: `V(Gemm)` stands for a function `void RegisterGemmCpu()` that registers the
 // family's CPU kernels. An explicit list, because a static library would drop self-registering objects.
 #define INFINI_TRAIN_CPU_KERNEL_FAMILIES(V) \
+    V(ChannelSum)                           \
+    V(Conv)                                 \
     V(Dropout)                              \
     V(Elementwise)                          \
     V(Fill)                                 \
     V(Indexing)                             \
     V(Loss)                                 \
+    V(Matmul)                               \
     V(Normalization)                        \
+    V(Pooling)                              \
     V(Reduction)                            \
     V(Softmax)                              \
     V(Transform)
