@@ -14,7 +14,7 @@ namespace infini_train::kernels {
 // kernel computes in: float64 for a float64 output, float32 for the other floats, otherwise 64-bit integers, which
 // wrap. An output may be the memory of an operand with the same strides, but must not overlap one otherwise.
 
-/// Sin to Gelu: floating-point outputs only.
+/// From kCube on: floating-point outputs only.
 enum class UnaryOp : int8_t {
     kNeg,
     kAbs,
@@ -33,6 +33,7 @@ enum class UnaryOp : int8_t {
     kSilu,
     kGelu,
     kGeluTanh,
+    kNormalDistribution,
 };
 
 /// Div and all from there on: floating-point outputs only. The ...Backward take the output's gradient and then what

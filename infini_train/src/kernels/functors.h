@@ -137,6 +137,15 @@ struct Gelu {
     }
 };
 
+/// P(X <= x) for a standard normal X.
+struct NormalDistribution {
+    template <typename T>
+    INFINI_TRAIN_FUNCTOR T operator()(T x) const {
+        const T tail = math::NormalAt(x).tail;
+        return x < T{0} ? tail : T{1} - tail;
+    }
+};
+
 /// 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) as a sigmoid of twice the argument.
 template <typename T>
 INFINI_TRAIN_FUNCTOR T GeluTanhGate(T x) {

@@ -35,6 +35,8 @@ const ElementwiseOp *FindActivationFor(UnaryOp op) {
             return &kActivation<functors::Gelu, T>;
         case UnaryOp::kGeluTanh:
             return &kActivation<functors::GeluTanh, T>;
+        case UnaryOp::kNormalDistribution:
+            return &kActivation<functors::NormalDistribution, T>;
         default:
             return nullptr;
     }
