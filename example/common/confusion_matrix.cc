@@ -100,7 +100,7 @@ std::string ConfusionMatrix::WorstPairs(const Terminal &terminal) const {
                             class_names_[i % static_cast<size_t>(classes)], counts_[i]);
         text += "\n";
     }
-    return text.empty() ? "" : Styled(terminal, Style::kBold, "Most often confused") + "\n" + text;
+    return text.empty() ? "" : "\n" + Styled(terminal, Style::kBold, "Most often confused") + "\n" + text;
 }
 
 std::string ConfusionMatrix::ToString(const Terminal &terminal) const {

@@ -262,7 +262,8 @@ void DrawSeries(Canvas *canvas, const PlotSeries &series, const Color &color, co
                     frame.height + 2 * kMarkerRadius);
     cairo_clip(cairo);
     canvas->Use(color, std::clamp(series.opacity, 0.0, 1.0));
-    cairo_set_line_width(cairo, kLineWidth);
+    // Noise in the background is thin as well as pale.
+    cairo_set_line_width(cairo, series.opacity < 1 ? kLineWidth / 2 : kLineWidth);
     constexpr double kDashes[] = {6, 5};
     cairo_set_dash(cairo, kDashes, series.dashed ? 2 : 0, 0);
     const auto drawable = [&](size_t i) {

@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
-#include <signal.h>
+#include <csignal>
 #include <unistd.h>
 
 namespace infini_train::example {

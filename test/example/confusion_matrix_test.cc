@@ -44,6 +44,7 @@ TEST(ConfusionMatrixTest, PrintsNamesWhereTheyFit) {
               "dog             1      3      .   75.0 %\n"
               "emu             .      3      .    0.0 %\n"
               "precision    89 %   38 %      -   64.7 %\n"
+              "\n"
               "Most often confused\n"
               "  emu taken for dog: 3\n"
               "  cat taken for dog: 2\n"

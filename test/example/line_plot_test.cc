@@ -17,6 +17,11 @@
 #include "example/common/axis_ticks.h"
 #include "test/example/temp_dir.h"
 
+// Fontconfig keeps what it has read until the end, which a leak checker would blame on us.
+extern "C" const char *__lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
+    return "leak:libfontconfig.so";
+}
+
 namespace infini_train::example {
 namespace {
 

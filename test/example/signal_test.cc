@@ -1,6 +1,6 @@
 #include "example/common/signal.h"
 
-#include <signal.h>
+#include <csignal>
 
 #include <gtest/gtest.h>
 
