@@ -1,7 +1,6 @@
-# cmake -DCXX=<compiler> -DROOT=<repository> -P mistyped_kernel.cmake
+# cmake -DCXX=<compiler> -DROOT=<repository> -DSOURCE=mistyped_kernel.cc -P mistyped_kernel.cmake
 # A kernel of another type than its tag's must not compile, for that reason; its well-typed twin must.
-set(source "${CMAKE_CURRENT_LIST_DIR}/mistyped_kernel.cc")
-set(compile "${CXX}" -std=c++20 "-I${ROOT}" -fsyntax-only "${source}")
+set(compile "${CXX}" -std=c++20 "-I${ROOT}" -fsyntax-only "${SOURCE}")
 
 execute_process(COMMAND ${compile} RESULT_VARIABLE result ERROR_VARIABLE errors)
 if(NOT result EQUAL 0)

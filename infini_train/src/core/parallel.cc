@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,7 +29,9 @@ namespace {
 
 #ifdef INFINI_TRAIN_USE_STD_THREADS
 int DefaultNumThreads() {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const char *const wanted = std::getenv("OMP_NUM_THREADS");
+    const int threads = wanted != nullptr ? std::atoi(wanted) : 0;
+    return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 #else
 int DefaultNumThreads() {
@@ -108,15 +112,21 @@ void ParallelForImpl(int64_t begin, int64_t end, int64_t grain, RangeBody body, 
     Worker worker(begin, end, (grains + threads - 1) / threads * grain, body, context);
 #ifdef INFINI_TRAIN_USE_STD_THREADS
     std::vector<std::thread> pool;
+    pool.reserve(static_cast<size_t>(threads));
     for (int64_t i = 1; i < threads; ++i) {
-        pool.emplace_back([&worker, i] { worker.Run(i); });
+        try {
+            pool.emplace_back([&worker, i] { worker.Run(i); });
+        } catch (const std::system_error &) {
+            worker.Run(i);  // the system has no more threads
+        }
     }
     worker.Run(0);
     for (auto &thread : pool) {
         thread.join();
     }
 #else
-#pragma omp parallel for num_threads(static_cast <int>(threads)) schedule(static, 1)
+    const int team = static_cast<int>(threads);
+#pragma omp parallel for num_threads(team) schedule(static, 1)
     for (int64_t i = 0; i < threads; ++i) {
         worker.Run(i);
     }
