@@ -37,6 +37,8 @@ inline constexpr int64_t kMaxRows = GEMM_MC;
 inline constexpr int64_t kMaxColumns = GEMM_NC;
 // Elements of the operand that is packed for all threads at once.
 inline constexpr int64_t kMaxShared = int64_t{1} << 20;
+// See CopiesPay().
+inline constexpr int64_t kMinSideForCopies = 256;
 // Multiplications below which threads cost more than they save.
 inline constexpr int64_t kMinParallel = 200000;
 
@@ -68,8 +70,9 @@ struct Panels {
     int64_t step;   // from a step of k to the next
 };
 
-/// Runs one product. The operand along the side that threads divide is packed by the thread that needs it, panel by
-/// panel; the other one is packed once, by all threads.
+/// Runs one product. Threads divide one side of C. Each packs the panels of its own side when it needs them. The other
+/// operand is needed whole by all: they pack it together, or each its own copy where that costs less than to wait for
+/// the last one.
 template <typename In, typename Acc>
 class BlockedGemm {
 public:
@@ -82,14 +85,32 @@ public:
         direct_a_ = std::is_same_v<In, Acc> && p_.n <= 2 * kColumns;
         direct_b_ = std::is_same_v<In, Acc> && p_.m <= 2 * kRows && !p_.trans_b;
         parallel_ = p_.m * p_.n * p_.k >= kMinParallel;
+        threads_ = InParallelRegion() || !parallel_ ? 1 : GetNumThreads();
         split_rows_ = SplitRows();
+        const int64_t whole = split_rows_ ? column_panels_ * kColumns : row_panels_ * kRows;
+        group_ = std::max<int64_t>(1, kMaxShared / (whole * steps_)) * steps_;
     }
 
     void Run() {
-        const int64_t side = split_rows_ ? column_panels_ * kColumns : row_panels_ * kRows;
-        const int64_t group = std::max<int64_t>(1, kMaxShared / (side * steps_)) * steps_;
-        for (int64_t k = 0; k < p_.k; k += group) {
-            RunGroup(k, std::min(p_.k, k + group));
+        const int64_t panels = split_rows_ ? row_panels_ : column_panels_;
+        const int64_t grain = parallel_ ? 1 : panels;
+        if (CopiesPay()) {
+            ParallelFor(0, panels, grain, [&](int64_t begin, int64_t end) {
+                for (int64_t k = 0; k < p_.k; k += group_) {
+                    const int64_t k_end = std::min(p_.k, k + group_);
+                    Acc *whole = WholeBuffer(k, k_end);
+                    PackWhole(0, WholePanels(), k, k_end, whole);
+                    Multiply(begin, end, k, k_end, whole);
+                }
+            });
+            return;
+        }
+        for (int64_t k = 0; k < p_.k; k += group_) {
+            const int64_t k_end = std::min(p_.k, k + group_);
+            Acc *whole = WholeBuffer(k, k_end);
+            ParallelFor(0, WholePanels(), 1,
+                        [&](int64_t begin, int64_t end) { PackWhole(begin, end, k, k_end, whole); });
+            ParallelFor(0, panels, grain, [&](int64_t begin, int64_t end) { Multiply(begin, end, k, k_end, whole); });
         }
     }
 
@@ -103,44 +124,53 @@ private:
         if (direct_b_) {
             return false;
         }
-        const int64_t threads = GetNumThreads();
-        const int64_t row_time = DivideUp(row_panels_, threads) * column_panels_;
-        const int64_t column_time = DivideUp(column_panels_, threads) * row_panels_;
+        const int64_t row_time = DivideUp(row_panels_, threads_) * column_panels_;
+        const int64_t column_time = DivideUp(column_panels_, threads_) * row_panels_;
         if (row_time * 10 < column_time * 9 || column_time * 10 < row_time * 9) {
             return row_time < column_time;
         }
         return p_.m > p_.n;
     }
 
-    int64_t Grain(int64_t panels) const { return parallel_ ? 1 : panels; }
+    // A copy a thread takes as long as about 5 multiplications an element, of which there are side / threads; another
+    // wait for all threads takes 1 us on an idle machine and far longer on a busy one.
+    bool CopiesPay() const {
+        return threads_ == 1 || NeedsNoWhole() || (split_rows_ ? p_.m : p_.n) >= kMinSideForCopies * threads_;
+    }
 
-    void RunGroup(int64_t k_begin, int64_t k_end) {
-        Acc *shared = nullptr;
-        if (split_rows_ ? !direct_b_ : !direct_a_) {
-            const int64_t panels = split_rows_ ? column_panels_ : row_panels_;
-            const int64_t width = split_rows_ ? kColumns : kRows;
-            shared = GemmWorkspace<Acc>(GemmBuffer::kShared, panels * width * (k_end - k_begin));
-            ParallelFor(0, panels, Grain(panels), [&](int64_t begin, int64_t end) {
-                for (int64_t k = k_begin; k < k_end; k += steps_) {
-                    const int64_t steps = std::min(steps_, k_end - k);
-                    Acc *block = shared + (k - k_begin) * panels * width;
-                    for (int64_t i = begin; i < end; ++i) {
-                        split_rows_ ? PackB(i, k, steps, block + i * steps * width)
-                                    : PackA(i, k, steps, block + i * steps * width);
-                    }
+    bool NeedsNoWhole() const { return !split_rows_ && direct_a_; }
+    int64_t WholePanels() const { return NeedsNoWhole() ? 0 : split_rows_ ? column_panels_ : row_panels_; }
+
+    Acc *WholeBuffer(int64_t k_begin, int64_t k_end) const {
+        const int64_t width = split_rows_ ? kColumns : kRows;
+        return GemmWorkspace<Acc>(GemmBuffer::kShared, WholePanels() * width * (k_end - k_begin));
+    }
+
+    void PackWhole(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, Acc *whole) const {
+        const int64_t width = split_rows_ ? kColumns : kRows;
+        for (int64_t k = k_begin; k < k_end; k += steps_) {
+            const int64_t steps = std::min(steps_, k_end - k);
+            Acc *block = whole + (k - k_begin) * WholePanels() * width;
+            for (int64_t i = begin; i < end; ++i) {
+                Acc *panel = block + i * steps * width;
+                if (split_rows_) {
+                    PackB(i, k, steps, panel);
+                } else {
+                    PackA(i, k, steps, panel);
                 }
-            });
-        }
-        if (split_rows_) {
-            ParallelFor(0, row_panels_, Grain(row_panels_),
-                        [&](int64_t begin, int64_t end) { DoRows(begin, end, k_begin, k_end, shared); });
-        } else {
-            ParallelFor(0, column_panels_, Grain(column_panels_),
-                        [&](int64_t begin, int64_t end) { DoColumns(begin, end, k_begin, k_end, shared); });
+            }
         }
     }
 
-    void DoColumns(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, const Acc *shared) {
+    void Multiply(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, const Acc *whole) const {
+        if (split_rows_) {
+            DoRows(begin, end, k_begin, k_end, whole);
+        } else {
+            DoColumns(begin, end, k_begin, k_end, whole);
+        }
+    }
+
+    void DoColumns(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, const Acc *whole) const {
         const bool once = rows_ >= row_panels_;
         Acc *own =
             GemmWorkspace<Acc>(GemmBuffer::kPrivate, (once ? 1 : std::min(columns_, end - begin)) * kColumns * steps_);
@@ -149,7 +179,7 @@ private:
             for (int64_t k = k_begin; k < k_end; k += steps_) {
                 const int64_t steps = std::min(steps_, k_end - k);
                 const Panels<Acc> a =
-                    direct_a_ ? DirectA(k) : PackedPanels(shared + (k - k_begin) * row_panels_ * kRows, steps, kRows);
+                    direct_a_ ? DirectA(k) : PackedPanels(whole + (k - k_begin) * row_panels_ * kRows, steps, kRows);
                 for (int64_t ic = 0; ic < row_panels_; ic += rows_) {
                     const int64_t i_end = std::min(row_panels_, ic + rows_);
                     for (int64_t j = jc; j < j_end; ++j) {
@@ -169,7 +199,7 @@ private:
         }
     }
 
-    void DoRows(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, const Acc *shared) {
+    void DoRows(int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, const Acc *whole) const {
         Acc *own = GemmWorkspace<Acc>(GemmBuffer::kPrivate, std::min(rows_, end - begin) * kRows * steps_);
         for (int64_t ic = begin; ic < end; ic += rows_) {
             const int64_t i_end = std::min(end, ic + rows_);
@@ -179,7 +209,7 @@ private:
                     PackA(i, k, steps, own + (i - ic) * kRows * steps);
                 }
                 const Panels<Acc> a = direct_a_ ? DirectA(k) : PackedPanels(own, steps, kRows);
-                const Acc *b = shared + (k - k_begin) * column_panels_ * kColumns;
+                const Acc *b = whole + (k - k_begin) * column_panels_ * kColumns;
                 for (int64_t j = 0; j < column_panels_; ++j) {
                     DoStrip(a, ic, i_end, direct_a_ ? ic : 0, b + j * kColumns * steps, kColumns, j, k, steps);
                 }
@@ -189,7 +219,7 @@ private:
 
     // All tiles of row panels [begin, end) in column panel `j`; A's panel `begin` is number `first` in `a`.
     void DoStrip(const Panels<Acc> &a, int64_t begin, int64_t end, int64_t first, const Acc *b, int64_t b_step,
-                 int64_t j, int64_t k, int64_t steps) {
+                 int64_t j, int64_t k, int64_t steps) const {
         const int64_t column = j * kColumns;
         const int columns = static_cast<int>(std::min<int64_t>(kColumns, p_.n - column));
         const int vectors = (columns + kLanes - 1) / kLanes;
@@ -207,10 +237,10 @@ private:
         tile.last_columns = columns - (vectors - 1) * kLanes;
         for (int64_t i = begin; i < end; ++i) {
             const int rows = static_cast<int>(std::min<int64_t>(kRows, p_.m - i * kRows));
-            if (a.item == 1) {
-                FindTile<Acc, true>(rows, vectors)(tile);
+            if constexpr (std::is_same_v<In, Acc>) {
+                (a.item == 1 ? FindTile<Acc, true>(rows, vectors) : FindTile<Acc, false>(rows, vectors))(tile);
             } else {
-                FindTile<Acc, false>(rows, vectors)(tile);
+                FindTile<Acc, true>(rows, vectors)(tile);
             }
             tile.a += a.panel;
             tile.c += kRows * p_.ldc;
@@ -264,6 +294,8 @@ private:
     int64_t rows_, columns_;  // panels in a block
     bool direct_a_, direct_b_;
     bool parallel_, split_rows_;
+    int64_t threads_;
+    int64_t group_;  // steps of k for which the whole operand is packed at once
 };
 
 }  // namespace HWY_NAMESPACE

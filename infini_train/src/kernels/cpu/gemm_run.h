@@ -24,28 +24,26 @@ HWY_BEFORE_NAMESPACE();
 namespace infini_train::cpu {
 namespace HWY_NAMESPACE {
 
-/// Ends a product of rows [0, rows) and columns [0, columns) at C's element (row, column): adds what is asked for to
-/// the sums sums[i * sum_row + j * sum_column] and rounds them once.
+/// Ends a product: adds what is asked for to the sums, sums[i * row + j * column] for C's element (i, j), and rounds
+/// them once.
 template <typename T, typename Acc>
-void StoreSums(const GemmArgs<T> &g, int64_t row, int64_t column, int64_t rows, int64_t columns, const Acc *sums,
-               int64_t sum_row, int64_t sum_column) {
-    const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 15) / columns);
-    ParallelFor(0, rows, grain, [&](int64_t begin, int64_t end) {
+void StoreSums(const GemmArgs<T> &g, const Acc *sums, int64_t row, int64_t column) {
+    const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 15) / g.n);
+    ParallelFor(0, g.m, grain, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-            T *HWY_RESTRICT c = g.c + (row + i) * g.ldc + column;
-            const Acc *HWY_RESTRICT from = sums + i * sum_row;
-            const T *bias = g.bias == nullptr ? nullptr : g.bias + column;
+            T *HWY_RESTRICT c = g.c + i * g.ldc;
+            const Acc *HWY_RESTRICT from = sums + i * row;
             if (g.accumulate) {
-                for (int64_t j = 0; j < columns; ++j) {
-                    c[j] = static_cast<T>(from[j * sum_column] + static_cast<Acc>(c[j]));
+                for (int64_t j = 0; j < g.n; ++j) {
+                    c[j] = static_cast<T>(from[j * column] + static_cast<Acc>(c[j]));
                 }
-            } else if (bias != nullptr) {
-                for (int64_t j = 0; j < columns; ++j) {
-                    c[j] = static_cast<T>(from[j * sum_column] + static_cast<Acc>(bias[j]));
+            } else if (g.bias != nullptr) {
+                for (int64_t j = 0; j < g.n; ++j) {
+                    c[j] = static_cast<T>(from[j * column] + static_cast<Acc>(g.bias[j]));
                 }
             } else {
-                for (int64_t j = 0; j < columns; ++j) {
-                    c[j] = static_cast<T>(from[j * sum_column]);
+                for (int64_t j = 0; j < g.n; ++j) {
+                    c[j] = static_cast<T>(from[j * column]);
                 }
             }
         }
@@ -61,7 +59,20 @@ void StoreEmptyProduct(const GemmArgs<T> &g) {
     }
 }
 
-/// Computes in blocks of C that fit the cache as sums.
+/// The part of a product that gives rows and columns of C from (row, column) on.
+template <typename T>
+GemmArgs<T> PartOf(const GemmArgs<T> &g, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    GemmArgs<T> part = g;
+    part.m = rows;
+    part.n = columns;
+    part.a += row * (g.trans_a ? 1 : g.lda);
+    part.b += column * (g.trans_b ? g.ldb : 1);
+    part.c += row * g.ldc + column;
+    part.bias = g.bias == nullptr ? nullptr : g.bias + column;
+    return part;
+}
+
+/// Computes in blocks of C whose sums fit the cache.
 template <typename Acc, typename T>
 void RunRounded(const GemmArgs<T> &g) {
     constexpr int64_t kColumns = 2048;
@@ -70,26 +81,29 @@ void RunRounded(const GemmArgs<T> &g) {
     const int64_t rows = std::min(g.m, kSums / columns);
     Acc *sums = GemmWorkspace<Acc>(GemmBuffer::kScratch, rows * columns);
     for (int64_t i = 0; i < g.m; i += rows) {
-        const int64_t height = std::min(rows, g.m - i);
         for (int64_t j = 0; j < g.n; j += columns) {
-            const int64_t width = std::min(columns, g.n - j);
-            BlockedGemm<T, Acc>({.trans_a = g.trans_a,
-                                 .trans_b = g.trans_b,
-                                 .m = height,
-                                 .n = width,
-                                 .k = g.k,
-                                 .a = g.a + i * (g.trans_a ? 1 : g.lda),
-                                 .lda = g.lda,
-                                 .b = g.b + j * (g.trans_b ? g.ldb : 1),
-                                 .ldb = g.ldb,
-                                 .c = sums,
-                                 .ldc = columns,
-                                 .accumulate = false,
-                                 .bias = nullptr})
+            const GemmArgs<T> x = PartOf(g, i, std::min(rows, g.m - i), j, std::min(columns, g.n - j));
+            BlockedGemm<T, Acc>(
+                {x.trans_a, x.trans_b, x.m, x.n, x.k, x.a, x.lda, x.b, x.ldb, sums, columns, false, nullptr})
                 .Run();
-            StoreSums(g, i, j, height, width, sums, columns, 1);
+            StoreSums(x, sums, columns, 1);
         }
     }
+}
+
+/// Gives each thread a part of C's longer side where that is long enough for it, else runs the threads inside a block.
+template <typename Acc, typename T>
+void RunRoundedParts(const GemmArgs<T> &g) {
+    constexpr int64_t kGrain = 96;
+    const bool split_rows = g.m > g.n;
+    const int64_t side = split_rows ? g.m : g.n;
+    if (g.m * g.n * g.k < kMinParallel || side < kMinSideForCopies * GetNumThreads()) {
+        RunRounded<Acc>(g);
+        return;
+    }
+    ParallelFor(0, side, kGrain, [&](int64_t begin, int64_t end) {
+        RunRounded<Acc>(split_rows ? PartOf(g, begin, end - begin, 0, g.n) : PartOf(g, 0, g.m, begin, end - begin));
+    });
 }
 
 /// One product whose sums have the type Acc. The way depends on the shape only, and so do the rounding errors.
@@ -104,19 +118,19 @@ void RunGemm(const GemmArgs<T> &g) {
         Acc *sums = GemmWorkspace<Acc>(GemmBuffer::kScratch, g.m * g.n);
         RunSkinny<T, Acc>({g.trans_a, g.trans_b, g.m, g.n, g.k, g.a, g.lda, g.b, g.ldb, nullptr, 0, false, nullptr},
                           sums);
-        StoreSums(g, 0, 0, g.m, g.n, sums, g.n, 1);
+        StoreSums(g, sums, g.n, 1);
     } else if (g.n <= kMaxSkinny) {
         // C transposed is op(B) transposed times op(A) transposed.
         Acc *sums = GemmWorkspace<Acc>(GemmBuffer::kScratch, g.m * g.n);
         RunSkinny<T, Acc>({!g.trans_b, !g.trans_a, g.n, g.m, g.k, g.b, g.ldb, g.a, g.lda, nullptr, 0, false, nullptr},
                           sums);
-        StoreSums(g, 0, 0, g.m, g.n, sums, 1, g.m);
+        StoreSums(g, sums, 1, g.m);
     } else if constexpr (std::is_same_v<T, Acc>) {
         BlockedGemm<T, T>(
             {g.trans_a, g.trans_b, g.m, g.n, g.k, g.a, g.lda, g.b, g.ldb, g.c, g.ldc, g.accumulate, g.bias})
             .Run();
     } else {
-        RunRounded<Acc>(g);
+        RunRoundedParts<Acc>(g);
     }
 }
 
