@@ -3,7 +3,11 @@
 namespace infini_train {
 
 std::string FormatDims(std::span<const int64_t> dims) {
-    return dims.size() == 1 ? fmt::format("({},)", dims[0]) : fmt::format("({})", fmt::join(dims, ", "));
+    std::string text = "(";
+    for (size_t i = 0; i < dims.size(); ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string(dims[i]);
+    }
+    return text + (dims.size() == 1 ? ",)" : ")");
 }
 
 }  // namespace infini_train
