@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-/// Marks functions that kernels call on every device.
+/// Marks functions that kernels call on every device (nvcc takes them with --expt-relaxed-constexpr).
 #if defined(__CUDACC__)
 #define INFINI_TRAIN_HOST_DEVICE __host__ __device__
 #else
