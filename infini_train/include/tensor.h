@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -337,6 +338,64 @@ public:
     void SetData(const TensorPtr &other);
     void CopyFrom(const TensorPtr &source) { Copy_(source); }
 
+    // A literal 0 would be a null pointer as well as a number: integers are numbers.
+    template <std::integral T>
+    TensorPtr Add(T other) {
+        return Add(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Sub(T other) {
+        return Sub(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Mul(T other) {
+        return Mul(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Div(T other) {
+        return Div(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Equals(T other) {
+        return Equals(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr NotEquals(T other) {
+        return NotEquals(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Lt(T other) {
+        return Lt(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Le(T other) {
+        return Le(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Gt(T other) {
+        return Gt(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Ge(T other) {
+        return Ge(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Add_(T other) {
+        return Add_(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Sub_(T other) {
+        return Sub_(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Mul_(T other) {
+        return Mul_(Scalar(other));
+    }
+    template <std::integral T>
+    TensorPtr Div_(T other) {
+        return Div_(Scalar(other));
+    }
+
     // ---- Autograd ---------------------------------------------------------------------------------------------------
 
     bool requires_grad() const { return autograd_meta_ != nullptr && autograd_meta_->requires_grad; }
@@ -429,5 +488,38 @@ INFINI_TRAIN_EXPORT TensorPtr operator*(Scalar a, const TensorPtr &b);
 INFINI_TRAIN_EXPORT TensorPtr operator/(const TensorPtr &a, const TensorPtr &b);
 INFINI_TRAIN_EXPORT TensorPtr operator/(const TensorPtr &a, Scalar b);
 INFINI_TRAIN_EXPORT TensorPtr operator/(Scalar a, const TensorPtr &b);
+
+template <std::integral T>
+TensorPtr operator+(const TensorPtr &a, T b) {
+    return a + Scalar(b);
+}
+template <std::integral T>
+TensorPtr operator+(T a, const TensorPtr &b) {
+    return Scalar(a) + b;
+}
+template <std::integral T>
+TensorPtr operator-(const TensorPtr &a, T b) {
+    return a - Scalar(b);
+}
+template <std::integral T>
+TensorPtr operator-(T a, const TensorPtr &b) {
+    return Scalar(a) - b;
+}
+template <std::integral T>
+TensorPtr operator*(const TensorPtr &a, T b) {
+    return a * Scalar(b);
+}
+template <std::integral T>
+TensorPtr operator*(T a, const TensorPtr &b) {
+    return Scalar(a) * b;
+}
+template <std::integral T>
+TensorPtr operator/(const TensorPtr &a, T b) {
+    return a / Scalar(b);
+}
+template <std::integral T>
+TensorPtr operator/(T a, const TensorPtr &b) {
+    return Scalar(a) / b;
+}
 
 }  // namespace infini_train
