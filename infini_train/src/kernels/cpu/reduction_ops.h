@@ -110,7 +110,7 @@ struct ExtremeOp {
     static HWY_INLINE V Vector(V a, V b) {
         const auto better = kMax ? hn::Gt(b, a) : hn::Lt(b, a);
         if constexpr (std::is_floating_point_v<C>) {
-            return hn::IfThenElse(hn::Or(better, hn::Ne(b, b)), b, a);
+            return hn::IfThenElse(hn::Or(better, hn::IsNaN(b)), b, a);
         } else {
             return hn::IfThenElse(better, b, a);
         }
