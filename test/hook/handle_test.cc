@@ -204,7 +204,7 @@ TEST(HookException, KeepsTypeAndTextAndNamesHookAndModule) {
     auto handle = inner->RegisterForwardPreHook(
         [](nn::Module *, const TensorList &) { throw std::invalid_argument("bad input"); }, {.name = "check"});
     const std::string text = Thrown<std::invalid_argument>([&] { (*inner)({Leaf(1)}); });
-    EXPECT_EQ(text, "bad input [forward pre hook 'check' of Lambda] [in module fc (Lambda)]");
+    EXPECT_EQ(text, "bad input [forward pre hook 'check' of fc (Lambda)] [in module fc (Lambda)]");
     handle->Remove();
     inner->RegisterForwardPreHook([](nn::Module *, const TensorList &) { throw OwnException(); });
     EXPECT_EQ(Thrown<OwnException>([&] { (*inner)({Leaf(1)}); }), "mine");

@@ -31,7 +31,7 @@ public:
     /// These outputs get no gradient.
     void MarkNonDifferentiable(const TensorList &outputs);
     /// Whether Backward needs to give the gradient of the i-th input; if not, it may leave it null.
-    bool needs_input_grad(size_t i) const { return i >= needs_input_grad_.size() || needs_input_grad_[i]; }
+    bool needs_input_grad(size_t i) const { return i >= 64 || (unneeded_input_grads_ >> i & 1U) == 0; }
     /// Whether Backward gets zeros for the gradients of outputs that nothing used (the default) and isn't called when
     /// there are no gradients at all, or gets null and is always called.
     void set_materialize_grads(bool materialize) { materialize_grads_ = materialize; }
@@ -43,7 +43,7 @@ private:
     const Function *owner_ = nullptr;
     const TensorList *outputs_ = nullptr;  // during SetupContext
     std::vector<SavedTensor> saved_;
-    std::vector<bool> needs_input_grad_;  // empty: all
+    uint64_t unneeded_input_grads_ = 0;  // a bit for each of the first 64 inputs
     std::vector<const void *> non_differentiable_;
     bool materialize_grads_ = true;
     bool freed_ = false;
@@ -178,6 +178,7 @@ private:
     std::atomic<Hooks *> hooks_{nullptr};  // owned
     uint64_t sequence_ = 0;
     uint32_t application_ = 0;
+    bool is_accumulator_ = false;
     std::string module_path_;
 };
 

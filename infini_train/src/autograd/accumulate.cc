@@ -4,6 +4,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/autograd/graph_task.h"
+#include "infini_train/src/autograd/hook_runner.h"
 #include "infini_train/src/autograd/meta.h"
 #include "infini_train/src/common/annotate.h"
 #include "infini_train/src/common/format.h"
@@ -24,6 +25,7 @@ TensorPtr Kept(const TensorPtr &grad) {
 }  // namespace
 
 AccumulateGrad::AccumulateGrad(TensorPtr leaf) : Function(kType), leaf_(std::move(leaf)) {
+    is_accumulator_ = true;
     outputs_.push_back({leaf_->Dims(), leaf_->Dtype(), leaf_->GetDevice()});
 }
 
@@ -52,11 +54,10 @@ TensorList AccumulateGrad::Backward(const TensorList &grad_outputs) {
     }
     if (meta.leaf_hooks != nullptr) {
         const uint64_t last_id = GraphTask::Current() != nullptr ? GraphTask::Current()->last_hook_id() : UINT64_MAX;
-        meta.leaf_hooks->post_accumulate.ForEach(last_id, [&](const PostAccumulateHook &hook,
-                                                              const infini_train::internal::HookState &state) {
-            WithContext([&] { return "post-accumulate hook" + (state.name.empty() ? "" : " '" + state.name + "'"); },
-                        [&] { hook(leaf_); });
-        });
+        meta.leaf_hooks->post_accumulate.ForEach(
+            last_id, [&](const PostAccumulateHook &hook, const infini_train::internal::HookState &state) {
+                WithContext([&] { return "post-accumulate hook" + QuotedName(state); }, [&] { hook(leaf_); });
+            });
     }
     return {};
 }

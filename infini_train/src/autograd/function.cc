@@ -86,11 +86,12 @@ TensorList Function::Apply(const TensorList &inputs) {
 
 TensorList Function::ApplyHooked(const TensorList &inputs) {
     const Hooks &hooks = MutableHooks();
-    const HookRunner runner{"forward", type_, infini_train::internal::LatestHookId()};
+    const HookRunner runner(
+        "forward", [this] { return type_; }, infini_train::internal::LatestHookId());
     TensorList current = inputs;
-    runner.RunPre(hooks.forward_pre, "pre", current, HookRunner::Replace::kForward, this);
+    runner.RunPre(hooks.forward_pre, current, /*gradients=*/false, this);
     TensorList outputs = RunForward(current);
-    runner.RunPost(hooks.forward_post, "post", outputs, HookRunner::Replace::kForward, this, current, outputs);
+    runner.RunPost(hooks.forward_post, outputs, /*gradients=*/false, this, current, outputs);
     return outputs;
 }
 
@@ -113,10 +114,11 @@ void Function::Record(const TensorList &inputs, TensorList *outputs) {
     ctx_.freed_ = false;
     ctx_.saved_.clear();
     ctx_.non_differentiable_.clear();
-    ctx_.needs_input_grad_.clear();
+    ctx_.unneeded_input_grads_ = 0;
     if (requires_grad) {
-        for (const auto &input : inputs) {
-            ctx_.needs_input_grad_.push_back(input != nullptr && input->requires_grad());
+        for (size_t i = 0; i < std::min<size_t>(inputs.size(), 64); ++i) {
+            const bool needed = inputs[i] != nullptr && inputs[i]->requires_grad();
+            ctx_.unneeded_input_grads_ |= static_cast<uint64_t>(!needed) << i;
         }
         for (auto &output : *outputs) {
             // An output that already has a place in the graph, as an input passed through, gets an object of its own.

@@ -112,6 +112,22 @@ bool GraphTask::Runs(const Function &function) const {
     return node != kNone && nodes_[node].executes;
 }
 
+void GraphTask::Leave(const void *owner, TensorList note) {
+    notes_.emplace_back(owner, std::move(note));
+}
+
+std::optional<TensorList> GraphTask::Take(const void *owner) {
+    // Nested modules leave and take in the order of a stack.
+    const auto found =
+        std::find_if(notes_.rbegin(), notes_.rend(), [&](const auto &note) { return note.first == owner; });
+    if (found == notes_.rend()) {
+        return std::nullopt;
+    }
+    std::optional<TensorList> note = std::move(found->second);
+    notes_.erase(std::next(found).base());
+    return note;
+}
+
 uint32_t GraphTask::AddNode(const std::shared_ptr<Function> &function) {
     const auto fresh = static_cast<uint32_t>(nodes_.size());
     const uint32_t node = index_.FindOrAdd(function.get(), fresh);
@@ -254,7 +270,8 @@ void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
     Node &node = nodes_[index];
     if (gradient != nullptr) {
         const auto &info = node.function->outputs_[static_cast<size_t>(idx)];
-        CheckGradient(*gradient, info.dims, info.dtype, info.device, "a gradient", node.function->type());
+        CheckGradient(*gradient, info.dims, info.dtype, info.device, "a gradient",
+                      [&] { return node.function->type(); });
         TensorPtr &sum = node.gradients[static_cast<size_t>(idx)];
         if (sum == nullptr) {
             sum = gradient;
@@ -298,20 +315,20 @@ void GraphTask::RunHooksOf(const HookList<TensorHook> &hooks, const Function &fu
     }
     hooks.ForEach(last_hook_id_, [&](const TensorHook &hook, const infini_train::internal::HookState &state) {
         const auto describe = [&] {
-            return fmt::format("gradient hook{} on output {} of {}", state.name.empty() ? "" : " '" + state.name + "'",
-                               idx, function.type());
+            return fmt::format("gradient hook{} on output {} of {}", QuotedName(state), idx, function.type());
         };
         TensorPtr replacement = WithContext(describe, [&] { return hook(gradient); });
         if (replacement != nullptr) {
             const auto &info = function.outputs_[static_cast<size_t>(idx)];
-            CheckGradient(*replacement, info.dims, info.dtype, info.device, "a gradient", describe());
+            CheckGradient(*replacement, info.dims, info.dtype, info.device, "a gradient", describe);
             gradient = std::move(replacement);
         }
     });
 }
 
 void GraphTask::RunTensorHooks(Function &function, TensorList &gradients) const {
-    if (const auto *accumulator = dynamic_cast<const AccumulateGrad *>(&function)) {
+    if (function.is_accumulator_) {
+        const auto *accumulator = static_cast<const AccumulateGrad *>(&function);
         RunHooksOf(GetMeta(*accumulator->leaf())->leaf_hooks->tensor, function, 0, gradients[0]);
         return;
     }
@@ -335,16 +352,18 @@ void GraphTask::RunTensorHooks(Function &function, TensorList &gradients) const 
 
 TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) const {
     const Function::Hooks *hooks = FunctionAccess::FindHooks(function);
-    const HookRunner runner{"backward", function.type(), last_hook_id_};
+    const HookRunner runner(
+        "backward", [&] { return function.type(); }, last_hook_id_);
     if (hooks != nullptr && !hooks->backward_pre.empty()) {
         for (auto &gradient : gradients) {
             gradient = OwnForHook(gradient);
         }
-        runner.RunPre(hooks->backward_pre, "pre", gradients, HookRunner::Replace::kGradients, &function);
+        runner.RunPre(hooks->backward_pre, gradients, /*gradients=*/true, &function);
         for (size_t i = 0; i < gradients.size(); ++i) {
             if (gradients[i] != nullptr) {
                 const auto &info = function.outputs_[i];
-                CheckGradient(*gradients[i], info.dims, info.dtype, info.device, "a gradient", function.type());
+                CheckGradient(*gradients[i], info.dims, info.dtype, info.device, "a gradient",
+                              [&] { return function.type(); });
             }
         }
     }
@@ -355,8 +374,7 @@ TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) con
         for (auto &grad_input : grad_inputs) {
             grad_input = OwnForHook(grad_input);
         }
-        runner.RunPost(hooks->backward_post, "post", grad_inputs, HookRunner::Replace::kGradients, &function,
-                       grad_inputs, gradients);
+        runner.RunPost(hooks->backward_post, grad_inputs, /*gradients=*/true, &function, grad_inputs, gradients);
     }
     return grad_inputs;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -41,8 +41,10 @@ public:
     /// Hooks registered later than this wait for the next pass.
     uint64_t last_hook_id() const { return last_hook_id_; }
 
-    /// Notes that belong to this pass, by owner: how a module's two nodes find each other.
-    std::unordered_map<const void *, TensorList> &notes() { return notes_; }
+    /// Notes that belong to this pass, by owner: how a module's two nodes find each other. Take gives nothing if
+    /// nothing was left.
+    void Leave(const void *owner, TensorList note);
+    std::optional<TensorList> Take(const void *owner);
 
 private:
     struct Node {
@@ -104,7 +106,7 @@ private:
     std::vector<Due> due_;                // a heap
     uint64_t due_count_ = 0;
     TensorList results_;
-    std::unordered_map<const void *, TensorList> notes_;
+    std::vector<std::pair<const void *, TensorList>> notes_;
     uint32_t receiver_ = kNone;  // to whom the pass is handing a gradient right now
 };
 

@@ -7,22 +7,20 @@
 namespace infini_train::autograd {
 
 void CheckReplacement(const TensorList &replacement, const TensorList &current, bool gradients,
-                      const std::string &who) {
+                      const std::function<std::string()> &who) {
     if (replacement.size() != current.size()) {
-        Throw<AutogradError>("{}: expected {} tensor{} in place of those it was given, got {}", who, current.size(),
+        Throw<AutogradError>("{}: expected {} tensor{} in place of those it was given, got {}", who(), current.size(),
                              current.size() == 1 ? "" : "s", replacement.size());
     }
     for (size_t i = 0; i < current.size(); ++i) {
-        if (replacement[i] == nullptr) {
-            if (!gradients && current[i] != nullptr) {
-                Throw<AutogradError>("{}: tensor {} of the replacement is null", who, i);
+        const Tensor *given = current[i].get();
+        const Tensor *returned = replacement[i].get();
+        if (!gradients) {
+            if (returned == nullptr && given != nullptr) {
+                Throw<AutogradError>("{}: tensor {} of the replacement is null", who(), i);
             }
-        } else if (current[i] != nullptr) {
-            const std::string what = fmt::format("{} {}", gradients ? "gradient" : "tensor", i);
-            if (gradients) {
-                CheckGradient(*replacement[i], current[i]->Dims(), current[i]->Dtype(), current[i]->GetDevice(),
-                              what.c_str(), who);
-            }
+        } else if (returned != nullptr && given != nullptr && returned != given) {
+            CheckGradient(*returned, given->Dims(), given->Dtype(), given->GetDevice(), "a gradient", who);
         }
     }
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "infini_train/include/common/hook.h"
 #include "infini_train/include/common/tensor_fwd.h"
@@ -11,46 +13,67 @@
 
 namespace infini_train::autograd {
 
-/// Throws AutogradError, which begins with `who`, unless `replacement` may stand where `current` stood: as many
+/// ` 'name'`, or nothing for a hook without a name.
+inline std::string QuotedName(const infini_train::internal::HookState &state) {
+    return state.name.empty() ? std::string() : fmt::format(" '{}'", state.name);
+}
+
+/// Throws AutogradError, which begins with `who()`, unless `replacement` may stand where `current` stood: as many
 /// tensors, gradients of the same dims, data type and device (`exact`); null is fine among gradients only.
-void CheckReplacement(const TensorList &replacement, const TensorList &current, bool gradients, const std::string &who);
+void CheckReplacement(const TensorList &replacement, const TensorList &current, bool gradients,
+                      const std::function<std::string()> &who);
 
 /// Runs the hooks of one function or module at one point: each sees what the one before it left, and what it throws
 /// carries the hook's and the owner's name.
-struct HookRunner {
-    enum class Replace { kForward, kGradients };
-
-    const char *direction;                                              // "forward" or "backward"
-    const std::string &owner;                                           // what they are registered on, for messages
-    uint64_t last_id;                                                   // see HookList::ForEach
-    mutable const infini_train::internal::HookState *latest = nullptr;  // the hook that was begun last
+template <typename Owner>
+class HookRunner {
+public:
+    /// `direction` is "forward" or "backward", `owner()` names what the hooks are registered on (asked for messages
+    /// only); for `last_id` see HookList::ForEach.
+    HookRunner(const char *direction, Owner owner, uint64_t last_id)
+        : direction_(direction), owner_(std::move(owner)), last_id_(last_id) {}
 
     std::string Describe(const char *point, const infini_train::internal::HookState &state) const {
-        return fmt::format("{} {} hook{} of {}", direction, point, state.name.empty() ? "" : " '" + state.name + "'",
-                           owner);
+        return fmt::format("{} {} hook{} of {}", direction_, point, QuotedName(state), owner_());
     }
 
-    /// `hook(target, list)` may replace `list`.
+    /// `hook(target, list)` may replace `list`, a list of gradients or not.
     template <typename Hook, typename Target>
-    void RunPre(const HookList<Hook> &hooks, const char *point, TensorList &list, Replace replace,
-                Target *target) const {
-        RunPost(hooks, point, list, replace, target, list);
+    void RunPre(const HookList<Hook> &hooks, TensorList &list, bool gradients, Target *target) const {
+        Run(hooks, "pre", list, gradients, target, list);
     }
 
-    /// `hook(target, args...)` may replace `list`, which may be one of `args`.
+    /// `hook(target, first, second)` may replace `list`, which is one of the two.
+    template <typename Hook, typename Target>
+    void RunPost(const HookList<Hook> &hooks, TensorList &list, bool gradients, Target *target, const TensorList &first,
+                 const TensorList &second) const {
+        Run(hooks, "post", list, gradients, target, first, second);
+    }
+
+    uint64_t last_id() const { return last_id_; }
+    /// The hook that was begun last.
+    const infini_train::internal::HookState *latest() const { return latest_; }
+    void ForgetLatest() { latest_ = nullptr; }
+
+private:
     template <typename Hook, typename Target, typename... Args>
-    void RunPost(const HookList<Hook> &hooks, const char *point, TensorList &list, Replace replace, Target *target,
-                 const Args &...args) const {
-        hooks.ForEach(last_id, [&](const Hook &hook, const infini_train::internal::HookState &state) {
-            latest = &state;
+    void Run(const HookList<Hook> &hooks, const char *point, TensorList &list, bool gradients, Target *target,
+             const Args &...args) const {
+        hooks.ForEach(last_id_, [&](const Hook &hook, const infini_train::internal::HookState &state) {
+            latest_ = &state;
             HookResult result =
                 WithContext([&] { return Describe(point, state); }, [&] { return hook(target, args...); });
             if (result && !result->empty()) {
-                CheckReplacement(*result, list, replace == Replace::kGradients, Describe(point, state));
+                CheckReplacement(*result, list, gradients, [&] { return Describe(point, state); });
                 list = *std::move(result);
             }
         });
     }
+
+    const char *const direction_;
+    const Owner owner_;
+    const uint64_t last_id_;
+    mutable const infini_train::internal::HookState *latest_ = nullptr;
 };
 
 }  // namespace infini_train::autograd

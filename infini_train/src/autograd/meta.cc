@@ -91,14 +91,11 @@ TensorPtr OwnForHook(const TensorPtr &grad) {
     return GradMode::IsEnabled() && grad->requires_grad() ? grad->Clone() : CastCopy(*grad, grad->Dtype());
 }
 
-void CheckGradient(const Tensor &grad, std::span<const int64_t> dims, DataType dtype, Device device, const char *what,
-                   const std::string &who) {
-    if (!std::equal(dims.begin(), dims.end(), grad.Dims().begin(), grad.Dims().end()) || grad.Dtype() != dtype ||
-        grad.GetDevice() != device) {
-        Throw<AutogradError>("{}: expected {} of shape {}, {} on {}, got {}, {} on {}", who, what, FormatDims(dims),
-                             ToString(dtype), device.ToString(), FormatDims(grad.Dims()), ToString(grad.Dtype()),
-                             grad.GetDevice().ToString());
-    }
+void ThrowWrongGradient(const Tensor &grad, std::span<const int64_t> dims, DataType dtype, Device device,
+                        const char *what, const std::string &who) {
+    Throw<AutogradError>("{}: expected {} of shape {}, {} on {}, got {}, {} on {}", who, what, FormatDims(dims),
+                         ToString(dtype), device.ToString(), FormatDims(grad.Dims()), ToString(grad.Dtype()),
+                         grad.GetDevice().ToString());
 }
 
 }  // namespace infini_train::autograd

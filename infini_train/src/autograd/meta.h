@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -60,8 +61,16 @@ void AccumulateInto(TensorPtr *sum, const TensorPtr &grad);
 /// The tensor if nobody else holds it or its memory, otherwise a copy: what a hook may be given to change.
 TensorPtr OwnForHook(const TensorPtr &grad);
 
-/// Throws AutogradError, which begins with `who`, unless `grad` has the dims, data type and device wanted.
+/// Throws AutogradError, which begins with `who()`, unless `grad` has the dims, data type and device wanted.
+[[noreturn]] void ThrowWrongGradient(const Tensor &grad, std::span<const int64_t> dims, DataType dtype, Device device,
+                                     const char *what, const std::string &who);
+template <typename Who>
 void CheckGradient(const Tensor &grad, std::span<const int64_t> dims, DataType dtype, Device device, const char *what,
-                   const std::string &who);
+                   const Who &who) {
+    if (!std::equal(dims.begin(), dims.end(), grad.Dims().begin(), grad.Dims().end()) || grad.Dtype() != dtype ||
+        grad.GetDevice() != device) {
+        ThrowWrongGradient(grad, dims, dtype, device, what, who());
+    }
+}
 
 }  // namespace infini_train::autograd

@@ -50,7 +50,7 @@ TensorPtr Tensor::grad() const {
 
 void Tensor::set_grad(const TensorPtr &grad) {
     if (grad != nullptr) {
-        autograd::CheckGradient(*grad, dims_, dtype_, GetDevice(), "a gradient", "Tensor::set_grad");
+        autograd::CheckGradient(*grad, dims_, dtype_, GetDevice(), "a gradient", [] { return "Tensor::set_grad"; });
         MutableMeta(*this).grad = grad;
     } else if (AutogradMeta *meta = GetMeta(*this)) {
         meta->grad = nullptr;
@@ -192,7 +192,8 @@ TensorList RootGradients(const TensorList &outputs, const TensorList &given, con
     for (size_t i = 0; i < outputs.size(); ++i) {
         const Tensor &output = *outputs[i];
         if (i < given.size() && given[i] != nullptr) {
-            CheckGradient(*given[i], output.Dims(), output.Dtype(), output.GetDevice(), "a gradient", name);
+            CheckGradient(*given[i], output.Dims(), output.Dtype(), output.GetDevice(), "a gradient",
+                          [&] { return name; });
             gradients[i] = given[i];
         } else if (output.NumElements() == 1) {
             gradients[i] = Tensor::Ones(output.Dims(), output.Dtype(), output.GetDevice());

@@ -81,12 +81,12 @@ public:
     /// The hooked gradients of the outputs, remembered in the pass for the backward post hooks.
     TensorList RunPre(TensorList grad_outputs) {
         GraphTask &task = *GraphTask::Current();
-        const std::string name = Name();
-        const HookRunner runner{"backward", name, task.last_hook_id()};
+        const HookRunner runner(
+            "backward", [this] { return Name(); }, task.last_hook_id());
         for (const ModuleHooks *hooks : {&GlobalModuleHooks(), hooks_.get()}) {
-            runner.RunPre(hooks->backward_pre, "pre", grad_outputs, HookRunner::Replace::kGradients, module());
+            runner.RunPre(hooks->backward_pre, grad_outputs, /*gradients=*/true, module());
         }
-        task.notes()[this] = grad_outputs;
+        task.Leave(this, grad_outputs);
         const auto input = input_node.lock();
         if (input == nullptr || !task.Runs(*input)) {
             // No gradient will come out of the module in this pass; its hooks run all the same, so that they are
@@ -95,7 +95,7 @@ public:
             for (const auto &grad_input : grad_inputs) {
                 if (grad_input != nullptr) {
                     Throw<AutogradError>(
-                        "backward post hook of {}: it gave a gradient for an input that no gradient goes to", name);
+                        "backward post hook of {}: it gave a gradient for an input that no gradient goes to", Name());
                 }
             }
         }
@@ -106,17 +106,15 @@ public:
     /// reach the inputs of a module from its insides alone, when a second derivative is computed.
     TensorList RunPost(TensorList grad_inputs) {
         GraphTask &task = *GraphTask::Current();
-        const auto note = task.notes().find(this);
-        if (note == task.notes().end()) {
+        const auto note = task.Take(this);
+        if (!note) {
             return grad_inputs;
         }
-        const TensorList grad_outputs = std::move(note->second);
-        task.notes().erase(note);
-        const std::string name = Name();
-        const HookRunner runner{"backward", name, task.last_hook_id()};
+        const TensorList &grad_outputs = *note;
+        const HookRunner runner(
+            "backward", [this] { return Name(); }, task.last_hook_id());
         for (const ModuleHooks *hooks : {&GlobalModuleHooks(), hooks_.get()}) {
-            runner.RunPost(hooks->backward_post, "post", grad_inputs, HookRunner::Replace::kGradients, module(),
-                           grad_inputs, grad_outputs);
+            runner.RunPost(hooks->backward_post, grad_inputs, /*gradients=*/true, module(), grad_inputs, grad_outputs);
         }
         return grad_inputs;
     }

@@ -136,26 +136,27 @@ TensorList Module::operator()(const TensorList &inputs) {
 
 TensorList Module::CallHooked(const TensorList &inputs) {
     const std::array<const ModuleHooks *, 2> both = {&GlobalModuleHooks(), hooks_.get()};
-    const HookRunner runner{"forward", type_, infini_train::internal::LatestHookId()};
+    HookRunner runner(
+        "forward", [this] { return Describe(); }, infini_train::internal::LatestHookId());
     TensorList current = inputs;
     TensorList outputs;
     try {
         for (const ModuleHooks *hooks : both) {
-            runner.RunPre(hooks->forward_pre, "pre", current, HookRunner::Replace::kForward, this);
+            runner.RunPre(hooks->forward_pre, current, /*gradients=*/false, this);
         }
         std::optional<BackwardHookCall> backward;
         if (autograd::GradMode::IsEnabled() && (both[0]->HasBackward() || both[1]->HasBackward())) {
             backward.emplace(this, weak_from_this().lock(), alive_, hooks_);
             current = backward->WrapInputs(current);
         }
-        runner.latest = nullptr;
+        runner.ForgetLatest();
         outputs = Forward(current);
         for (const ModuleHooks *hooks : both) {
-            runner.RunPost(hooks->forward_post, "post", outputs, HookRunner::Replace::kForward, this, current, outputs);
+            runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, this, current, outputs);
         }
         return backward ? backward->WrapOutputs(outputs) : outputs;
     } catch (...) {
-        RunAlwaysCalled(current, outputs, runner.last_id, runner.latest);
+        RunAlwaysCalled(current, outputs, runner.last_id(), runner.latest());
         throw;
     }
 }
