@@ -138,25 +138,31 @@ TensorList Module::CallHooked(const TensorList &inputs) {
     const std::array<const ModuleHooks *, 2> both = {&GlobalModuleHooks(), hooks_.get()};
     HookRunner runner(
         "forward", [this] { return Describe(); }, infini_train::internal::LatestHookId());
-    TensorList current = inputs;
+    const TensorList *current = &inputs;
+    TensorList replaced;  // where hooks put something else in the inputs' place
     TensorList outputs;
     try {
         for (const ModuleHooks *hooks : both) {
-            runner.RunPre(hooks->forward_pre, current, /*gradients=*/false, this);
+            if (!hooks->forward_pre.empty()) {
+                replaced = *current;
+                current = &replaced;
+                runner.RunPre(hooks->forward_pre, replaced, /*gradients=*/false, this);
+            }
         }
         std::optional<BackwardHookCall> backward;
         if (autograd::GradMode::IsEnabled() && (both[0]->HasBackward() || both[1]->HasBackward())) {
             backward.emplace(this, weak_from_this().lock(), alive_, hooks_);
-            current = backward->WrapInputs(current);
+            replaced = backward->WrapInputs(*current);
+            current = &replaced;
         }
         runner.ForgetLatest();
-        outputs = Forward(current);
+        outputs = Forward(*current);
         for (const ModuleHooks *hooks : both) {
-            runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, this, current, outputs);
+            runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, this, *current, outputs);
         }
         return backward ? backward->WrapOutputs(outputs) : outputs;
     } catch (...) {
-        RunAlwaysCalled(current, outputs, runner.last_id(), runner.latest());
+        RunAlwaysCalled(*current, outputs, runner.last_id(), runner.latest());
         throw;
     }
 }
