@@ -12,6 +12,7 @@
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/tensor.h"
+#include "infini_train/include/utils/global_module_hook_registry.h"
 
 #include "test/support/modules.h"
 #include "test/support/tensors.h"
@@ -381,12 +382,12 @@ TEST(ModuleBackward, GlobalHooksRunFirst) {
     module->RegisterForwardPostHook(post("own FH"));
     module->RegisterBackwardPreHook(pre("own BP"));
     module->RegisterBackwardPostHook(post("own BH"));
-    auto &global = nn::GlobalModuleHooks();
+    auto &global = utils::GlobalModuleHookRegistry::Instance();
     HookGroup group;
-    group.Add(global.forward_pre.Add(nn::internal::MakeModulePreHook(pre("global FP"))));
-    group.Add(global.forward_post.Add(nn::internal::MakeModulePostHook(post("global FH"))));
-    group.Add(global.backward_pre.Add(nn::internal::MakeModulePreHook(pre("global BP"))));
-    group.Add(global.backward_post.Add(nn::internal::MakeModulePostHook(post("global BH"))));
+    group.Add(global.RegisterModuleForwardPreHook(pre("global FP")));
+    group.Add(global.RegisterModuleForwardHook(post("global FH")));
+    group.Add(global.RegisterModuleFullBackwardPreHook(pre("global BP")));
+    group.Add(global.RegisterModuleFullBackwardHook(post("global BH")));
     (*module)({Leaf(1)})[0]->Backward();
     EXPECT_EQ(order,
               (Order{"global FP", "own FP", "global FH", "own FH", "global BP", "own BP", "global BH", "own BH"}));
