@@ -110,13 +110,15 @@ private:
         }
     }
 
-    // Short rows are put together if the output then is one piece; an operand that repeats itself is copied too.
+    // Short rows are put together if the output then is one piece.
     void ChooseGathering() {
-        gathers_rows_ = nest_.RowLength() < kShortRow && nest_.num_rows > 1 && direct_[0];
-        for (int d = nest_.ndim - 1; d > 0; --d) {
-            gathers_rows_ = gathers_rows_ && nest_.strides[0][d - 1] == nest_.strides[0][d] * nest_.dims[d];
-        }
+        gathers_rows_ = nest_.RowLength() < kShortRow && nest_.num_rows > 1 && IsAdjacent(0);
         gather_loop_ = op_.loops[0];
+        for (int k = 1; k <= op_.num_inputs; ++k) {
+            short_row_[k] = IsAdjacent(k)      ? ShortRow::kAdjacent
+                            : RepeatsOneRow(k) ? ShortRow::kRepeat
+                                               : ShortRow::kGather;
+        }
     }
 
     // Whole chunks of short rows, so that how elements are grouped doesn't depend on the threads.
@@ -172,21 +174,64 @@ private:
         const int64_t length = nest_.RowLength();
         const int64_t rows_in_chunk = kChunk / length;
         RowCursor cursor(nest_, row);
-        while (row < end_row) {
-            char *const to = cursor.data()[0];
-            const int64_t end = std::min(end_row, row + rows_in_chunk);
-            int64_t count = 0;
-            for (; row < end; ++row, cursor.Next()) {
-                for (int k = 1; k <= op_.num_inputs; ++k) {
-                    LoadConverted(cursor.data()[k], stride_[k], dtype_[k], buffers[k].bytes + count * size_[k],
-                                  compute_[k], length);
-                }
-                count += length;
+        for (bool first = true; row < end_row; first = false) {
+            const int64_t rows = std::min(end_row - row, rows_in_chunk);
+            const void *in[kMaxInputs] = {};
+            bool gathers[kMaxInputs + 1] = {};
+            bool any = false;
+            for (int k = 1; k <= op_.num_inputs; ++k) {
+                gathers[k] = short_row_[k] == ShortRow::kGather || (short_row_[k] == ShortRow::kRepeat && first);
+                any = any || gathers[k];
+                in[k - 1] =
+                    short_row_[k] == ShortRow::kAdjacent ? nest_.data[k] + row * length * size_[k] : buffers[k].bytes;
             }
-            const void *const in[kMaxInputs] = {buffers[1].bytes, buffers[2].bytes, buffers[3].bytes};
-            gather_loop_(in, to, count, params_);
+            for (int64_t i = 0; any && i < rows; ++i, cursor.Next()) {
+                for (int k = 1; k <= op_.num_inputs; ++k) {
+                    if (gathers[k]) {
+                        GatherShortRow(k, cursor.data()[k], buffers[k].bytes + i * length * size_[k], length);
+                    }
+                }
+            }
+            gather_loop_(in, nest_.data[0] + row * length * size_[0], rows * length, params_);
+            row += rows;
         }
     }
+
+    void GatherShortRow(int operand, const char *from, char *to, int64_t length) const {
+        if (dtype_[operand] != compute_[operand]) {
+            LoadConverted(from, stride_[operand], dtype_[operand], to, compute_[operand], length);
+        } else if (size_[operand] == 4) {
+            GatherElements<uint32_t>(from, stride_[operand], to, length);
+        } else if (size_[operand] == 8) {
+            GatherElements<uint64_t>(from, stride_[operand], to, length);
+        } else {
+            GatherElements<uint8_t>(from, stride_[operand], to, length);
+        }
+    }
+
+    template <typename Bits>
+    static void GatherElements(const char *from, int64_t stride, char *to, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+            std::memcpy(to + i * static_cast<int64_t>(sizeof(Bits)), from + i * stride, sizeof(Bits));
+        }
+    }
+
+    // Whether all rows of an operand are one run of elements that the loop takes as they are.
+    bool IsAdjacent(int operand) const {
+        bool adjacent = direct_[operand];
+        for (int d = nest_.ndim - 1; d > 0; --d) {
+            adjacent = adjacent && nest_.strides[operand][d - 1] == nest_.strides[operand][d] * nest_.dims[d];
+        }
+        return adjacent;
+    }
+
+    bool RepeatsOneRow(int operand) const {
+        return std::all_of(nest_.strides[operand], nest_.strides[operand] + nest_.ndim - 1,
+                           [](int64_t stride) { return stride == 0; });
+    }
+
+    // What becomes of an operand's rows when short ones are put together.
+    enum class ShortRow : int8_t { kAdjacent, kRepeat, kGather };
 
     const ElementwiseOp &op_;
     const void *const params_;
@@ -199,6 +244,7 @@ private:
     int64_t stride_[kMaxInputs + 1];
     bool direct_[kMaxInputs + 1];
     bool is_scalar_[kMaxInputs + 1] = {};
+    ShortRow short_row_[kMaxInputs + 1] = {};
     bool buffered_ = false;
     bool gathers_rows_ = false;
 };

@@ -11,28 +11,21 @@
 #include "infini_train/src/kernels/cpu/independent_loop.h"
 #include "infini_train/src/kernels/cpu/loop_nest.h"
 #include "infini_train/src/kernels/cpu/simd_targets.h"
+#include "infini_train/src/kernels/float_math.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "infini_train/src/kernels/cpu/random.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "infini_train/src/kernels/cpu/philox_simd.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace infini_train::cpu {
 namespace HWY_NAMESPACE {
 
-void PhiloxWordsLoop(const Generator::State &state, int64_t count, uint32_t *words) {
-    const uint64_t seed = state.seed;
-    const uint64_t stream = state.stream;
-    const uint64_t offset = state.offset;
-    INFINI_TRAIN_INDEPENDENT_LOOP
-    for (int64_t block = 0; block < count; ++block) {
-        const auto numbers = PhiloxBlock(seed, stream, offset + static_cast<uint64_t>(block));
-        words[4 * block] = numbers[0];
-        words[4 * block + 1] = numbers[1];
-        words[4 * block + 2] = numbers[2];
-        words[4 * block + 3] = numbers[3];
-    }
+void DrawWords(const Generator::State &state, uint64_t first, int64_t blocks, uint32_t *words) {
+    PhiloxWords(state, first, blocks, words);
 }
 
 // value = min(from + u * (to - from), last): rounding must not give `to` itself.
@@ -44,6 +37,18 @@ void UniformFloats(const uint32_t *words, float *values, int64_t n, float from, 
     }
 }
 
+// NormalFloats of `n` words, an even number, with this library's vectorised logarithm, sine and cosine.
+void NormalPairs(const uint32_t *words, float *values, int64_t n, float mean, float std) {
+    INFINI_TRAIN_INDEPENDENT_LOOP
+    for (int64_t i = 0; i < n; i += 2) {
+        const float u = (static_cast<float>(words[i]) + 0.5F) * 0x1p-32F;
+        const float radius = std::sqrt(-2.0F * math::Log(u)) * std;
+        const float angle = 6.28318530717958648F * UniformFloat(words[i + 1]);
+        values[i] = mean + radius * math::SinShifted(angle, 1);
+        values[i + 1] = mean + radius * math::SinShifted(angle, 0);
+    }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace infini_train::cpu
 HWY_AFTER_NAMESPACE();
@@ -51,21 +56,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace infini_train::cpu {
 
-HWY_EXPORT(PhiloxWordsLoop);
+HWY_EXPORT(DrawWords);
+HWY_EXPORT(NormalPairs);
 HWY_EXPORT(UniformFloats);
-
-void PhiloxWords(const Generator::State &state, int64_t count, uint32_t *words) {
-    HWY_DYNAMIC_DISPATCH(PhiloxWordsLoop)(state, count, words);
-}
 
 namespace {
 
 constexpr int64_t kRandomGrain = 4096;
-
-Generator::State Advance(Generator::State state, int64_t blocks) {
-    state.offset += static_cast<uint64_t>(blocks);
-    return state;
-}
 
 // Writes output[i] = value i of the row-major order. `generate(i, n, values)` makes the n <= kChunk values of type
 // `wide` from i on, a multiple of four, and may write up to three more.
@@ -95,7 +92,7 @@ void FillRandom(const TensorRef &output, DataType wide, Generate generate) {
 void FloatUniform(const Generator::State &state, int64_t i, int64_t n, float *values, float from, float range,
                   float last) {
     uint32_t words[kChunk];
-    PhiloxWords(Advance(state, i / 4), (n + 3) / 4, words);
+    HWY_DYNAMIC_DISPATCH(DrawWords)(state, static_cast<uint64_t>(i / 4), (n + 3) / 4, words);
     HWY_DYNAMIC_DISPATCH(UniformFloats)(words, values, n, from, range, last);
 }
 
@@ -120,7 +117,7 @@ float LastBelow(double from, double to, DataType dtype) {
 
 void DoubleUniform(const Generator::State &state, int64_t i, int64_t n, double *values) {
     uint32_t words[2 * kChunk];
-    PhiloxWords(Advance(state, i / 2), (n + 1) / 2, words);
+    HWY_DYNAMIC_DISPATCH(DrawWords)(state, static_cast<uint64_t>(i / 2), (n + 1) / 2, words);
     for (int64_t k = 0; k < n; ++k) {
         values[k] = UniformDouble(words[2 * k], words[2 * k + 1]);
     }
@@ -153,12 +150,8 @@ void NormalFillKernel(TensorRef output, double mean, double std, Generator::Stat
         const auto scale = static_cast<float>(std);
         FillRandom<float>(output, DataType::kFLOAT32, [=](int64_t i, int64_t n, float *values) {
             uint32_t words[kChunk];
-            PhiloxWords(Advance(state, i / 4), (n + 3) / 4, words);
-            for (int64_t k = 0; k < n; k += 2) {
-                const auto pair = NormalFloats(words[k], words[k + 1]);
-                values[k] = center + pair[0] * scale;
-                values[k + 1] = center + pair[1] * scale;
-            }
+            HWY_DYNAMIC_DISPATCH(DrawWords)(state, static_cast<uint64_t>(i / 4), (n + 3) / 4, words);
+            HWY_DYNAMIC_DISPATCH(NormalPairs)(words, values, (n + 1) / 2 * 2, center, scale);
         });
         return;
     }

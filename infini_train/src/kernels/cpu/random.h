@@ -13,7 +13,4 @@ void UniformFillKernel(TensorRef output, double from, double to, Generator::Stat
 void NormalFillKernel(TensorRef output, double mean, double std, Generator::State state);
 void RandIntFillKernel(TensorRef output, int64_t low, int64_t high, Generator::State state);
 
-/// Writes the `4 * count` words of `count` blocks from PhiloxBlock(seed, stream, offset) on, in order.
-void PhiloxWords(const Generator::State &state, int64_t count, uint32_t *words);
-
 }  // namespace infini_train::cpu
