@@ -62,9 +62,8 @@ TensorList Conv2d::Forward(const TensorList &inputs) {
 
 std::string Conv2d::ExtraRepr() const {
     const auto &dims = parameter(kParamWeightName)->Dims();
-    std::string text =
-        fmt::format("{}, {}, kernel_size={}, stride={}", dims[1] * options_.groups, dims[0],
-                    FormatSize({dims[2], dims[3]}), FormatSize(options_.stride));
+    std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", dims[1] * options_.groups, dims[0],
+                                   FormatSize({dims[2], dims[3]}), FormatSize(options_.stride));
     if (options_.padding != Size2d(0)) {
         text += ", padding=" + FormatSize(options_.padding);
     }

@@ -8,10 +8,7 @@
 namespace infini_train::nn {
 
 CrossEntropyLoss::CrossEntropyLoss(Reduction reduction, int64_t ignore_index, double label_smoothing)
-    : CloneableModule(kType),
-      reduction_(reduction),
-      ignore_index_(ignore_index),
-      label_smoothing_(label_smoothing) {
+    : CloneableModule(kType), reduction_(reduction), ignore_index_(ignore_index), label_smoothing_(label_smoothing) {
     if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
         Throw<ValueError>("CrossEntropyLoss: expected a label_smoothing in [0, 1], got {}", label_smoothing);
     }

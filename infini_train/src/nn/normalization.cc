@@ -18,9 +18,8 @@ LayerNorm::LayerNorm(std::vector<int64_t> normalized_shape, double eps, bool ele
         Throw<ValueError>("LayerNorm: expected a shape of at least one dimension, each of at least 1, got {}",
                           FormatDims(normalized_shape_));
     }
-    RegisterParameter(kParamWeightName, elementwise_affine
-                                            ? Tensor::Ones(normalized_shape_, dtype, device)->RequiresGrad()
-                                            : nullptr);
+    RegisterParameter(kParamWeightName,
+                      elementwise_affine ? Tensor::Ones(normalized_shape_, dtype, device)->RequiresGrad() : nullptr);
     RegisterParameter(kParamBiasName, elementwise_affine && bias
                                           ? Tensor::Zeros(normalized_shape_, dtype, device)->RequiresGrad()
                                           : nullptr);

@@ -21,8 +21,8 @@ std::string FormatWindow(const autograd::Pool2dOptions &o) {
 }  // namespace
 
 MaxPool2d::MaxPool2d(Size2d kernel_size, std::optional<Size2d> stride, Size2d padding, Size2d dilation, bool ceil_mode)
-    : CloneableModule(kType),
-      options_{kernel_size, stride.value_or(kernel_size), padding, dilation, ceil_mode, /*count_include_pad=*/true} {}
+    : CloneableModule(kType), options_{kernel_size, stride.value_or(kernel_size), padding, dilation,
+                                       ceil_mode,   /*count_include_pad=*/true} {}
 
 TensorList MaxPool2d::Forward(const TensorList &inputs) {
     CheckModuleInputs(*this, inputs, 1);
@@ -38,8 +38,9 @@ std::string MaxPool2d::ExtraRepr() const {
 
 AvgPool2d::AvgPool2d(Size2d kernel_size, std::optional<Size2d> stride, Size2d padding, bool ceil_mode,
                      bool count_include_pad)
-    : CloneableModule(kType),
-      options_{kernel_size, stride.value_or(kernel_size), padding, /*dilation=*/1, ceil_mode, count_include_pad} {}
+    : CloneableModule(kType), options_{kernel_size, stride.value_or(kernel_size),
+                                       padding,     /*dilation=*/1,
+                                       ceil_mode,   count_include_pad} {}
 
 TensorList AvgPool2d::Forward(const TensorList &inputs) {
     CheckModuleInputs(*this, inputs, 1);
