@@ -77,19 +77,6 @@ ModuleHooks &GlobalModuleHooks() {
 
 Module::Module(const std::string &type) : type_(type), hooks_(std::make_shared<ModuleHooks>()) {}
 
-Module::Module(const Module &other)
-    : std::enable_shared_from_this<Module>(),
-      type_(other.type_),
-      training_(other.training_),
-      parameters_(other.parameters_),
-      buffers_(other.buffers_),
-      hooks_(std::make_shared<ModuleHooks>(*other.hooks_)) {
-    // Tensors are replaced by copies of their own in Clone, which knows what is shared.
-    for (const auto &[name, child] : other.children_) {
-        AddChild(name, child->CloneImpl());
-    }
-}
-
 Module::~Module() {
     for (const auto &[name, child] : children_) {
         if (child->parent_ == this) {

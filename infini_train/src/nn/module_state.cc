@@ -1,5 +1,4 @@
 #include <ostream>
-#include <unordered_map>
 
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/nn/modules/module.h"
@@ -68,36 +67,6 @@ LoadReport Module::LoadStateDict(const nn::StateDict &state, bool strict) {
         }
     }
     return report;
-}
-
-std::shared_ptr<Module> Module::CloneImpl() const {
-    Throw<NotImplementedError>("{}: this class can't be cloned; derive it from CloneableModule or override CloneImpl",
-                               Describe());
-}
-
-std::shared_ptr<Module> Module::Clone() const {
-    const auto copy = CloneImpl();
-    std::unordered_map<const Tensor *, TensorPtr> copies;
-    const auto copy_of = [&](const TensorPtr &tensor) -> TensorPtr {
-        if (tensor == nullptr) {
-            return nullptr;
-        }
-        TensorPtr &made = copies[tensor.get()];
-        if (made == nullptr) {
-            made = tensor->Detach()->Clone();
-            made->set_requires_grad(tensor->requires_grad());
-        }
-        return made;
-    };
-    copy->Visit("", [&](const std::string &, Module &module) {
-        for (auto &[name, parameter] : module.parameters_) {
-            parameter = copy_of(parameter);
-        }
-        for (auto &[name, buffer] : module.buffers_) {
-            buffer.tensor = copy_of(buffer.tensor);
-        }
-    });
-    return copy;
 }
 
 std::string Module::Tree(const std::string &indent) const {
