@@ -35,13 +35,17 @@ INFINI_TRAIN_FUNCTOR float CopySign(float magnitude, float sign) {
                                 (std::bit_cast<uint32_t>(sign) & 0x80000000U));
 }
 
-INFINI_TRAIN_FUNCTOR float Exp(float x) {
-    // Beyond these limits the result is 0 or infinity. A NaN fails both comparisons and stays.
-    const float limited = x < -104.0F ? -104.0F : (x > 89.0F ? 89.0F : x);
+/// exp(x) = 2^exponent * mantissa, the exponent in two's complement; |x| below 120.
+struct SplitExp {
+    float mantissa;
+    uint32_t exponent;
+};
+
+INFINI_TRAIN_FUNCTOR SplitExp ExpParts(float x) {
     // x = n ln 2 + r with |r| <= ln 2 / 2; n times the first part of ln 2 is exact.
-    const float rounded = limited * 0x1.715476p0F + kRoundFloat;
+    const float rounded = x * 0x1.715476p0F + kRoundFloat;
     const float n = rounded - kRoundFloat;
-    float r = limited - n * 0x1.63p-1F;
+    float r = x - n * 0x1.63p-1F;
     r = r + n * 0x1.bd0106p-13F;
     float p = 0x1.6a421ep-10F;
     p = p * r + 0x1.123b5cp-7F;
@@ -49,11 +53,23 @@ INFINI_TRAIN_FUNCTOR float Exp(float x) {
     p = p * r + 0x1.555490p-3F;
     p = p * r + 0x1.fffffcp-2F;
     p = p * (r * r) + r;
-    p = p + 1.0F;
+    return {p + 1.0F, std::bit_cast<uint32_t>(rounded) - std::bit_cast<uint32_t>(kRoundFloat)};
+}
+
+INFINI_TRAIN_FUNCTOR float Exp(float x) {
+    // Beyond these limits the result is 0 or infinity. A NaN fails both comparisons and stays.
+    const float limited = x < -104.0F ? -104.0F : (x > 89.0F ? 89.0F : x);
+    const SplitExp parts = ExpParts(limited);
     // 2^n in two factors, as it may be subnormal or above the largest float while the result is not.
-    const uint32_t exponent = std::bit_cast<uint32_t>(rounded) - std::bit_cast<uint32_t>(kRoundFloat);
-    const auto half = static_cast<uint32_t>(static_cast<int32_t>(exponent) >> 1);
-    return p * PowerOfTwo(half) * PowerOfTwo(exponent - half);
+    const auto half = static_cast<uint32_t>(static_cast<int32_t>(parts.exponent) >> 1);
+    return parts.mantissa * PowerOfTwo(half) * PowerOfTwo(parts.exponent - half);
+}
+
+/// exp(x) for x <= 0 at less cost, with 0 for what would be subnormal.
+INFINI_TRAIN_FUNCTOR float ExpNegative(float x) {
+    const SplitExp parts = ExpParts(x < -87.0F ? -87.0F : x);
+    const float value = parts.mantissa * PowerOfTwo(parts.exponent);
+    return x < -87.0F ? 0.0F : value;
 }
 
 INFINI_TRAIN_FUNCTOR float Log(float x) {
@@ -89,6 +105,12 @@ INFINI_TRAIN_FUNCTOR float Sigmoid(float x) {
     return (x < 0.0F ? e : 1.0F) / (1.0F + e);
 }
 
+/// Sigmoid as a factor of a number x that isn't large: 0 where it is below the smallest normal float.
+INFINI_TRAIN_FUNCTOR float Gate(float x) {
+    const float e = ExpNegative(-Abs(x));
+    return (x < 0.0F ? e : 1.0F) / (1.0F + e);
+}
+
 INFINI_TRAIN_FUNCTOR float Tanh(float x) {
     const float square = x * x;
     float p = -0x1.7574f8p-8F;
@@ -98,7 +120,8 @@ INFINI_TRAIN_FUNCTOR float Tanh(float x) {
     p = p * square - 0x1.555532p-2F;
     const float small = x + x * (square * p);
     const float magnitude = Abs(x);
-    const float large = 1.0F - 2.0F / (Exp(2.0F * magnitude) + 1.0F);
+    const float e = ExpNegative(-2.0F * magnitude);
+    const float large = (1.0F - e) / (1.0F + e);
     return magnitude < 0.625F ? small : CopySign(large, x);
 }
 
@@ -137,7 +160,7 @@ struct Normal {
 
 INFINI_TRAIN_FUNCTOR Normal<float> NormalAt(float x) {
     const float magnitude = Abs(x);
-    const float e = Exp(-0.5F * x * x);
+    const float e = ExpNegative(-0.5F * x * x);
     // tail / e, a smooth function: a polynomial in u, which is 1 at 0 and goes to 0.
     const float u = 1.0F / (1.0F + 0.35F * magnitude);
     float p = -0x1.ddbb70p-6F;
@@ -171,6 +194,9 @@ INFINI_TRAIN_FUNCTOR double Tanh(double x) {
 INFINI_TRAIN_FUNCTOR double Sigmoid(double x) {
     const double e = std::exp(-std::abs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}
+INFINI_TRAIN_FUNCTOR double Gate(double x) {
+    return Sigmoid(x);
 }
 
 }  // namespace infini_train::math

@@ -6,7 +6,8 @@
 
 #include "infini_train/src/kernels/float_math.h"
 
-/// What the elementwise operators compute, for T = float, double, int64_t or uint64_t. Branch-free, for all devices.
+/// What the elementwise operators compute, for T = float, double, int32_t, int64_t or uint64_t. Branch-free, for all
+/// devices.
 namespace infini_train::functors {
 
 /// Integers wrap: unsigned arithmetic does, signed overflow would be undefined.
@@ -124,7 +125,7 @@ struct Sigmoid {
 struct Silu {
     template <typename T>
     INFINI_TRAIN_FUNCTOR T operator()(T x) const {
-        return x * math::Sigmoid(x);
+        return x * math::Gate(x);
     }
 };
 
@@ -149,7 +150,7 @@ struct NormalDistribution {
 /// 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) as a sigmoid of twice the argument.
 template <typename T>
 INFINI_TRAIN_FUNCTOR T GeluTanhGate(T x) {
-    return math::Sigmoid(T(1.5957691216057308) * x * (T{1} + T(0.044715) * x * x));
+    return math::Gate(T(1.5957691216057308) * x * (T{1} + T(0.044715) * x * x));
 }
 
 struct GeluTanh {
@@ -298,7 +299,7 @@ struct SigmoidBackward {
 struct SiluBackward {
     template <typename T>
     INFINI_TRAIN_FUNCTOR T operator()(T g, T x) const {
-        const T gate = math::Sigmoid(x);
+        const T gate = math::Gate(x);
         return g * (gate * (T{1} + x * (T{1} - gate)));
     }
 };

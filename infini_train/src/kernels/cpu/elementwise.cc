@@ -13,26 +13,31 @@ const ElementwiseOp &FindAnyBinary(BinaryOp op, DataType compute) {
     return op <= BinaryOp::kDiv ? *FindBinary(op, compute) : *FindDerivative(op, compute);
 }
 
+// Arithmetic in 32 bits wraps to the same as in 64.
+DataType ArithmeticType(DataType dtype) {
+    return dtype == DataType::kINT32 ? dtype : ComputeType(dtype);
+}
+
 void UnaryKernel(TensorRef output, ConstTensorRef input, UnaryOp op) {
-    const DataType compute = ComputeType(output.dtype);
+    const DataType compute = ArithmeticType(output.dtype);
     const auto *loops = op < UnaryOp::kTanh ? FindUnary(op, compute) : FindActivation(op, compute);
     RunElementwise(*loops, output, {&input, 1});
 }
 
 void BinaryKernel(TensorRef output, ConstTensorRef a, ConstTensorRef b, BinaryOp op) {
     const ConstTensorRef inputs[] = {a, b};
-    RunElementwise(FindAnyBinary(op, ComputeType(output.dtype)), output, inputs);
+    RunElementwise(FindAnyBinary(op, ArithmeticType(output.dtype)), output, inputs);
 }
 
 void BinaryScalarKernel(TensorRef output, ConstTensorRef a, Scalar b, BinaryOp op) {
-    const DataType compute = ComputeType(output.dtype);
+    const DataType compute = ArithmeticType(output.dtype);
     const ScalarOperand scalar(b, compute);
     const ConstTensorRef inputs[] = {a, scalar.Ref()};
     RunElementwise(FindAnyBinary(op, compute), output, inputs);
 }
 
 void ScalarBinaryKernel(TensorRef output, Scalar a, ConstTensorRef b, BinaryOp op) {
-    const DataType compute = ComputeType(output.dtype);
+    const DataType compute = ArithmeticType(output.dtype);
     const ScalarOperand scalar(a, compute);
     const ConstTensorRef inputs[] = {scalar.Ref(), b};
     RunElementwise(FindAnyBinary(op, compute), output, inputs);

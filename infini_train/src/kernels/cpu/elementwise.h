@@ -5,8 +5,8 @@
 
 namespace infini_train::cpu {
 
-/// The loops of an operator in the type `compute` (float32, float64, int64 or uint64), for this machine's best
-/// instruction set. Null where the operator doesn't take that type.
+/// The loops of an operator in the type `compute` (float32, float64, int64 or uint64, and int32 for FindUnary and
+/// FindBinary), for this machine's best instruction set. Null where the operator doesn't take that type.
 const ElementwiseOp *FindUnary(kernels::UnaryOp op, DataType compute);
 const ElementwiseOp *FindActivation(kernels::UnaryOp op, DataType compute);
 const ElementwiseOp *FindBinary(kernels::BinaryOp op, DataType compute);

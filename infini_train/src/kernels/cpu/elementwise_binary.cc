@@ -68,6 +68,8 @@ const ElementwiseOp *FindBinaryOp(BinaryOp op, DataType compute) {
             return FindBinaryFor<float>(op);
         case DataType::kFLOAT64:
             return FindBinaryFor<double>(op);
+        case DataType::kINT32:
+            return FindBinaryFor<int32_t>(op);
         case DataType::kUINT64:
             return FindBinaryFor<uint64_t>(op);
         default:

@@ -12,8 +12,10 @@ namespace infini_train::cpu {
 namespace {
 
 constexpr int kMaxInputs = ElementwiseOp::kMaxInputs;
-// Rows shorter than this are collected into chunks.
+// Rows shorter than this are collected into chunks; the latter where only an operand that repeats has to be copied,
+// once.
 constexpr int64_t kShortRow = 8;
+constexpr int64_t kFreeShortRow = 64;
 
 // The bit in the index of `loops` of an operand as a scalar, or 0 if no loop takes it as one.
 int ScalarBit(const ElementwiseOp &op, int input) {
@@ -110,15 +112,18 @@ private:
         }
     }
 
-    // Short rows are put together if the output then is one piece.
+    // Short rows are put together if the output then is one piece, and somewhat longer ones if that is free.
     void ChooseGathering() {
-        gathers_rows_ = nest_.RowLength() < kShortRow && nest_.num_rows > 1 && IsAdjacent(0);
-        gather_loop_ = op_.loops[0];
+        bool is_free = true;
         for (int k = 1; k <= op_.num_inputs; ++k) {
             short_row_[k] = IsAdjacent(k)      ? ShortRow::kAdjacent
                             : RepeatsOneRow(k) ? ShortRow::kRepeat
                                                : ShortRow::kGather;
+            is_free = is_free && short_row_[k] != ShortRow::kGather;
         }
+        gathers_rows_ =
+            nest_.RowLength() < (is_free ? kFreeShortRow : kShortRow) && nest_.num_rows > 1 && IsAdjacent(0);
+        gather_loop_ = op_.loops[0];
     }
 
     // Whole chunks of short rows, so that how elements are grouped doesn't depend on the threads.
@@ -269,6 +274,8 @@ ScalarOperand::ScalarOperand(Scalar value, DataType compute) : dtype_(compute) {
         store(value.To<float>());
     } else if (compute == DataType::kFLOAT64) {
         store(value.To<double>());
+    } else if (compute == DataType::kINT32) {
+        store(value.To<int32_t>());
     } else if (compute == DataType::kUINT64) {
         store(value.To<uint64_t>());
     } else {

@@ -89,6 +89,8 @@ const ElementwiseOp *FindUnaryOp(UnaryOp op, DataType compute) {
             return FindFor<float>(op);
         case DataType::kFLOAT64:
             return FindFor<double>(op);
+        case DataType::kINT32:
+            return FindFor<int32_t>(op);
         case DataType::kUINT64:
             return FindFor<uint64_t>(op);
         default:
