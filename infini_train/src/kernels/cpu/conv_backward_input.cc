@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "infini_train/src/kernels/cpu/simd_targets.h"
@@ -13,6 +13,7 @@
 #include "infini_train/include/core/parallel.h"
 
 #include "infini_train/src/kernels/cpu/conv.h"
+#include "infini_train/src/kernels/cpu/conv_image.h"
 #include "infini_train/src/kernels/cpu/conv_tiles.h"
 #include "infini_train/src/kernels/cpu/scratch.h"
 
@@ -20,11 +21,11 @@ HWY_BEFORE_NAMESPACE();
 namespace infini_train::cpu {
 namespace HWY_NAMESPACE {
 
-// Output positions whose contributions are made before they are added up.
-constexpr int64_t kPositions = 1024;
+// Bytes of the output's gradient that all taps read in turn.
+constexpr int64_t kGradBlock = 128 * 1024;
 
-/// Each thread takes some blocks of input channels of some images. For every tap the sum over the output channels of
-/// gradient times weight is made for all output positions at once, then added to the inputs that the tap saw.
+/// Each thread takes some tiles of input channels of some images. For every tap the sum over the output channels of
+/// gradient times weight is added to the inputs that the tap saw, in an image with room for the padding.
 template <typename T>
 class BackwardInput {
 public:
@@ -35,134 +36,100 @@ public:
           lanes_(static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()))),
           group_in_(shape.in_channels / shape.groups),
           group_out_(shape.out_channels / shape.groups),
+          tiles_(NumTiles(group_in_)),
           window_(shape.kernel_height * shape.kernel_width),
-          plane_(shape.out_height * shape.out_width),
-          channels_(kMaxTileRows / std::gcd(window_, int64_t{kMaxTileRows})),
-          blocks_((group_in_ + channels_ - 1) / channels_),
+          image_(shape, lanes_, true),
+          taps_(image_.TapOffsets(1)),
           weights_(shape.out_channels * group_in_ * window_) {
-        const int64_t planes = plane_ < lanes_ ? lanes_ : plane_;
+        for (int64_t i = 0; i < s_.out_height; ++i) {
+            for (int64_t j = 0; j < s_.out_width; j += lanes_) {
+                vectors_.push_back({i * s_.out_width + j, image_.At(i, j), std::min(lanes_, s_.out_width - j)});
+            }
+        }
         for (int64_t o = 0; o < group_out_; ++o) {
-            offsets_.push_back(o * planes);
+            offsets_.push_back(o * s_.out_height * s_.out_width);
         }
         PackWeights(weight);
     }
 
-    void Run() {
-        const int64_t work = channels_ * window_ * group_out_ * plane_;
-        const int64_t items = s_.batch * s_.groups * blocks_;
-        const int64_t grain = kConvMinWork / std::max<int64_t>(work, 1) + 1;
-        ParallelFor(0, items, grain, [&](int64_t begin, int64_t end) {
-            // Fewer positions than lanes: each plane is given room to be read as a vector.
-            const Scratch<T> widened(plane_ < lanes_ ? group_out_ * lanes_ : 0);
-            const Scratch<T> columns(kMaxTileRows * ColumnsRow());
+    void Run() const {
+        const int64_t plane = s_.out_height * s_.out_width;
+        const int64_t work = window_ * group_out_ * group_in_ / tiles_ * plane;
+        const int64_t items = s_.batch * s_.groups * tiles_;
+        ParallelFor(0, items, kConvMinWork / std::max<int64_t>(work, 1) + 1, [&](int64_t begin, int64_t end) {
+            const Scratch<T> image(image_.Size(kMaxTileRows));
+            // Vectors that hang over the last row of the last image would read past the end of the tensor.
+            const bool needs_copy = s_.out_width % lanes_ != 0;
+            const Scratch<T> copy(needs_copy ? group_out_ * plane + lanes_ : 0);
             for (int64_t i = begin; i < end; ++i) {
-                const int64_t n = i / blocks_ / s_.groups, group = i / blocks_ % s_.groups;
-                const T *y = grad_output_ + (n * s_.out_channels + group * group_out_) * plane_;
-                if (plane_ < lanes_) {
-                    for (int64_t o = 0; o < group_out_; ++o) {
-                        T *const end_of_plane = std::copy_n(y + o * plane_, plane_, widened.data() + o * lanes_);
-                        std::fill_n(end_of_plane, lanes_ - plane_, T(0));
-                    }
-                    y = widened.data();
+                const int64_t n = i / tiles_ / s_.groups, group = i / tiles_ % s_.groups;
+                const T *y = grad_output_ + (n * s_.out_channels + group * group_out_) * plane;
+                if (needs_copy && n == s_.batch - 1 && group == s_.groups - 1) {
+                    std::fill_n(std::copy_n(y, group_out_ * plane, copy.data()), lanes_, T(0));
+                    y = copy.data();
                 }
-                RunBlock(y, n, group, i % blocks_, columns.data());
+                RunTile(y, n, group, i % tiles_, image.data());
             }
         });
     }
 
 private:
-    int64_t RowsPerStep() const { return std::clamp<int64_t>(kPositions / s_.out_width, 1, s_.out_height); }
-    int64_t ColumnsRow() const { return RowsPerStep() * s_.out_width + 2 * lanes_; }
+    struct Vector {
+        int64_t y;      // where it lies in a plane of the output's gradient
+        int64_t x;      // and in the image, for a tap with offset 0
+        int64_t valid;  // elements before the row ends
+    };
 
-    // (output channels, rows) to (output channels, rows of the tile) for each tile, where a row is an input channel and
-    // a place in the window.
+    // (output channels, input channels, taps) to (taps, output channels, channels of the tile) for each tile.
     void PackWeights(const T *weight) {
-        const int64_t rows = group_in_ * window_;
-        const int64_t tiles = (rows + kMaxTileRows - 1) / kMaxTileRows;
-        const int64_t grain = kConvMinWork / std::max<int64_t>(group_out_ * kMaxTileRows, 1) + 1;
-        ParallelFor(0, s_.groups * tiles, grain, [&](int64_t begin, int64_t end) {
+        const int64_t grain = kConvMinWork / std::max<int64_t>(group_out_ * window_ * kMaxTileRows, 1) + 1;
+        ParallelFor(0, s_.groups * tiles_, grain, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) {
-                const int64_t group = i / tiles, first = i % tiles * kMaxTileRows;
-                const int64_t height = std::min<int64_t>(kMaxTileRows, rows - first);
-                const T *from = weight + group * group_out_ * rows + first;
-                T *to = weights_.data() + (group * rows + first) * group_out_;
+                const int64_t group = i / tiles_, first = TileBegin(group_in_, i % tiles_);
+                const int64_t last = TileBegin(group_in_, i % tiles_ + 1);
+                T *const to = weights_.data() + (group * group_in_ + first) * group_out_ * window_;
                 for (int64_t o = 0; o < group_out_; ++o) {
-                    to = std::copy_n(from + o * rows, height, to);
+                    for (int64_t c = first; c < last; ++c) {
+                        const T *from = weight + ((group * group_out_ + o) * group_in_ + c) * window_;
+                        for (int64_t tap = 0; tap < window_; ++tap) {
+                            to[(tap * group_out_ + o) * (last - first) + c - first] = from[tap];
+                        }
+                    }
                 }
             }
         });
     }
 
-    void RunBlock(const T *y, int64_t n, int64_t group, int64_t block, T *columns) const {
-        const int64_t first = block * channels_;
-        const int64_t channels = std::min(channels_, group_in_ - first);
-        const int64_t in_plane = s_.in_height * s_.in_width;
-        T *const x = grad_input_ + (n * s_.in_channels + group * group_in_ + first) * in_plane;
-        std::fill_n(x, channels * in_plane, T(0));
-        const T *weights = weights_.data() + (group * group_in_ + first) * window_ * group_out_;
-        const int64_t step = RowsPerStep();
-        for (int64_t row = 0; row < s_.out_height; row += step) {
-            const int64_t last = std::min(s_.out_height, row + step);
-            for (int64_t r = 0; r < channels * window_; r += kMaxTileRows) {
-                const int64_t rows = std::min<int64_t>(kMaxTileRows, channels * window_ - r);
-                const int64_t position =
-                    MakeColumns(y, weights + r * group_out_, rows, row * s_.out_width, last * s_.out_width, columns);
-                for (int64_t i = 0; i < rows; ++i) {
-                    const int64_t channel = (r + i) / window_, tap = (r + i) % window_;
-                    AddColumns(columns + i * ColumnsRow() - position, tap, row, last, x + channel * in_plane);
-                }
-            }
-        }
-    }
-
-    // The sums over output channels for positions [begin, end); gives the position that columns begin with.
-    int64_t MakeColumns(const T *y, const T *weights, int64_t rows, int64_t begin, int64_t end, T *columns) const {
-        const int64_t last = std::max<int64_t>(0, plane_ - lanes_);  // the last vector may overlap the one before
-        const int64_t first = std::min(begin, last);
+    void RunTile(const T *y, int64_t n, int64_t group, int64_t tile, T *image) const {
+        const int64_t first = TileBegin(group_in_, tile), rows = TileBegin(group_in_, tile + 1) - first;
+        const int64_t width = TileVectors(static_cast<int>(rows));
+        const auto vectors = static_cast<int64_t>(vectors_.size());
+        const int64_t block = std::max<int64_t>(kGradBlock / (group_out_ * lanes_ * static_cast<int64_t>(sizeof(T))),
+                                                4 * kMaxTileVectors);
         TapTileArgs<T> args;
-        args.weights = weights;
         args.offsets = offsets_.data();
         args.taps = group_out_;
-        args.out_row = ColumnsRow();
-        const int64_t width = TileVectors(static_cast<int>(rows));
-        for (int64_t p = begin; p < end;) {
-            int64_t count = 0;
-            for (; count < width && p < end; ++count, p += lanes_) {
-                const int64_t at = std::min(p, last);
-                args.x[count] = y + at;
-                args.out[count] = columns + at - first;
-            }
-            FindTapTile<T>(rows, count)(args);
-        }
-        return first;
-    }
-
-    // Adds what output rows [begin, end) contribute through one tap to the channel at x.
-    void AddColumns(const T *columns, int64_t tap, int64_t begin, int64_t end, T *x) const {
-        const int64_t row = tap / s_.kernel_width * s_.dilation_height - s_.padding_height;
-        const int64_t column = tap % s_.kernel_width * s_.dilation_width - s_.padding_width;
-        const int64_t stride = s_.stride_width;
-        // Outputs whose input lies inside of the image.
-        const int64_t left = column >= 0 ? 0 : (stride - 1 - column) / stride;
-        const int64_t right = column >= s_.in_width ? 0 : (s_.in_width - 1 - column) / stride + 1;
-        const int64_t count = std::min(right, s_.out_width) - left;
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t in_row = i * s_.stride_height + row;
-            if (in_row < 0 || in_row >= s_.in_height) {
-                continue;
-            }
-            const T *HWY_RESTRICT from = columns + i * s_.out_width + left;
-            T *HWY_RESTRICT to = x + in_row * s_.in_width + left * stride + column;
-            if (stride == 1) {
-                for (int64_t j = 0; j < count; ++j) {
-                    to[j] += from[j];
+        args.out_row = image_.channel_size();
+        image_.Clear(rows, image);
+        for (int64_t begin = 0; begin < vectors; begin += block) {
+            const int64_t end = std::min(vectors, begin + block);
+            args.weights = weights_.data() + (group * group_in_ + first) * group_out_ * window_;
+            for (const int64_t tap : taps_) {
+                for (int64_t v = begin; v < end; v += width) {
+                    const int64_t count = std::min(width, end - v);
+                    for (int64_t k = 0; k < count; ++k) {
+                        const Vector &vector = vectors_[static_cast<size_t>(v + k)];
+                        args.x[k] = y + vector.y;
+                        args.out[k] = image + vector.x + tap;
+                        args.valid[k] = vector.valid;
+                    }
+                    FindAddTile<T>(rows, count)(args);
                 }
-            } else {
-                for (int64_t j = 0; j < count; ++j) {
-                    to[j * stride] += from[j];
-                }
+                args.weights += group_out_ * rows;
             }
         }
+        const int64_t channel = n * s_.in_channels + group * group_in_ + first;
+        image_.Extract(image, rows, grad_input_ + channel * s_.in_height * s_.in_width);
     }
 
     const kernels::Conv2dShape s_;
@@ -170,11 +137,12 @@ private:
     T *const grad_input_;
     const int64_t lanes_;
     const int64_t group_in_, group_out_;  // channels
-    const int64_t window_;                // places of the kernel
-    const int64_t plane_;                 // output positions
-    const int64_t channels_;              // in a block, so that its rows divide into tiles evenly
-    const int64_t blocks_;
-    std::vector<int64_t> offsets_;
+    const int64_t tiles_;                 // of the input channels of a group
+    const int64_t window_;                // taps
+    const ConvImage image_;
+    const std::vector<int64_t> taps_;  // where each tap's input lies relative to a vector's
+    std::vector<Vector> vectors_;
+    std::vector<int64_t> offsets_;  // of the output channels' planes
     const Scratch<T> weights_;
 };
 
@@ -198,14 +166,61 @@ namespace infini_train::cpu {
 HWY_EXPORT(BackwardInputFloat);
 HWY_EXPORT(BackwardInputDouble);
 
+namespace {
+
+// Whether the gradient is best had as a convolution of the padded output's gradient with the flipped weight, which
+// reads and writes less than adding up, but computes the zeros that the padding brings in.
+bool IsConvolution(const kernels::Conv2dShape &s) {
+    const auto vectors = [](int64_t height, int64_t width) { return height * ((width + 7) / 8); };
+    return s.stride_height == 1 && s.stride_width == 1 &&
+           s.dilation_height * (s.kernel_height - 1) >= s.padding_height &&
+           s.dilation_width * (s.kernel_width - 1) >= s.padding_width &&
+           vectors(s.in_height, s.in_width) * 4 <= vectors(s.out_height, s.out_width) * 5;
+}
+
+template <typename T>
+void Convolve(const kernels::Conv2dShape &shape, const T *grad_output, const T *weight, T *grad_input) {
+    kernels::Conv2dShape s = shape;
+    std::swap(s.in_channels, s.out_channels);
+    std::swap(s.in_height, s.out_height);
+    std::swap(s.in_width, s.out_width);
+    s.padding_height = s.dilation_height * (s.kernel_height - 1) - s.padding_height;
+    s.padding_width = s.dilation_width * (s.kernel_width - 1) - s.padding_width;
+    const int64_t window = s.kernel_height * s.kernel_width;
+    const int64_t group_in = shape.in_channels / s.groups, group_out = shape.out_channels / s.groups;
+    const Scratch<T> flipped(shape.in_channels * group_out * window);
+    const int64_t grain = kConvMinWork / (8 * group_out * window) + 1;
+    ParallelFor(0, shape.in_channels, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; ++c) {
+            const int64_t first = c / group_in * group_out;
+            T *to = flipped.data() + c * group_out * window;
+            for (int64_t o = first; o < first + group_out; ++o, to += window) {
+                const T *from = weight + (o * group_in + c % group_in) * window;
+                std::reverse_copy(from, from + window, to);
+            }
+        }
+    });
+    Conv2dForward(s, grad_output, flipped.data(), nullptr, grad_input);
+}
+
+}  // namespace
+
 void Conv2dBackwardInput(const kernels::Conv2dShape &shape, const float *grad_output, const float *weight,
                          float *grad_input) {
-    HWY_DYNAMIC_DISPATCH(BackwardInputFloat)(shape, grad_output, weight, grad_input);
+    if (IsConvolution(shape)) {
+        Convolve(shape, grad_output, weight, grad_input);
+    } else {
+        HWY_DYNAMIC_DISPATCH(BackwardInputFloat)(shape, grad_output, weight, grad_input);
+    }
 }
 
 void Conv2dBackwardInput(const kernels::Conv2dShape &shape, const double *grad_output, const double *weight,
                          double *grad_input) {
-    HWY_DYNAMIC_DISPATCH(BackwardInputDouble)(shape, grad_output, weight, grad_input);
+    if (IsConvolution(shape)) {
+        Convolve(shape, grad_output, weight, grad_input);
+    } else {
+        HWY_DYNAMIC_DISPATCH(BackwardInputDouble)(shape, grad_output, weight, grad_input);
+    }
 }
 
 }  // namespace infini_train::cpu

@@ -106,17 +106,17 @@ private:
 
     int64_t YPlane() const { return static_cast<int64_t>(at_.size()) * lanes_; }
 
-    // The gradient of images from n on, as vectors in the order of the blocks; what hangs over a row is 0.
-    void PrepareGrad(int64_t n, int64_t channel, T *to) const {
-        const T *from = grad_output_ + (n * s_.out_channels + channel) * s_.out_height * s_.out_width;
-        const int64_t tail = s_.out_width % lanes_;
+    // Vectors of the gradient of one channel in the order of the blocks; what hangs over a row is 0.
+    void PrepareGrad(const T *from, T *to) const {
+        const hn::ScalableTag<T> d;
+        const auto mask = hn::FirstN(d, static_cast<size_t>(s_.out_width % lanes_));
         for (const Block &block : blocks_) {
-            for (int64_t i = block.begin; i < block.begin + block.full; ++i) {
-                to = std::copy_n(from + y_at_[i], lanes_, to);
+            const int64_t *at = y_at_.data() + block.begin;
+            for (int64_t i = 0; i < block.full; ++i, ++at, to += lanes_) {
+                hn::StoreU(hn::LoadU(d, from + *at), d, to);
             }
-            for (int64_t i = block.begin + block.full; i < block.begin + block.full + block.partial; ++i) {
-                to = std::copy_n(from + y_at_[i], tail, to);
-                to = std::fill_n(to, lanes_ - tail, T(0));
+            for (int64_t i = 0; i < block.partial; ++i, ++at, to += lanes_) {
+                hn::StoreU(hn::MaskedLoad(mask, d, from + *at), d, to);
             }
         }
     }
@@ -127,35 +127,45 @@ private:
         const int64_t step = std::clamp<int64_t>(kDotVectors / vectors, 1, std::max<int64_t>(end - begin, 1));
         const int64_t x_image = image_.direct() ? s_.in_channels * image_.channel_size() : image_.Size(s_.in_channels);
         const int64_t y_image = s_.out_channels * YPlane();
-        const Scratch<T> x(image_.direct() ? 0 : step * x_image), y(step * y_image);
+        // Where rows fill their vectors, the gradient already is as the tiles want it.
+        const bool direct_y = s_.out_width % lanes_ == 0;
+        const Scratch<T> prepared_x(image_.direct() ? 0 : step * x_image), prepared_y(direct_y ? 0 : step * y_image);
+        for (int64_t i = 0; i < step && !image_.direct(); ++i) {
+            image_.Clear(s_.in_channels, prepared_x.data() + i * x_image);
+        }
         for (int64_t n = begin; n < end; n += step) {
             const int64_t images = std::min(step, end - n);
-            PrepareImages(n, images, x.data(), y.data());
-            const T *const from = image_.direct() ? input_ + n * x_image : x.data();
+            PrepareImages(n, images, image_.direct() ? nullptr : prepared_x.data(),
+                          direct_y ? nullptr : prepared_y.data());
+            const T *const x = image_.direct() ? input_ + n * x_image : prepared_x.data();
+            const T *const y = direct_y ? grad_output_ + n * y_image : prepared_y.data();
             const int64_t work = elements_ / (s_.groups * tiles_) * images * vectors * lanes_;
             ParallelFor(0, s_.groups * tiles_, kConvMinWork / std::max<int64_t>(work, 1) + 1,
                         [&](int64_t tile, int64_t tile_end) {
                             for (; tile < tile_end; ++tile) {
-                                RunTile(tile / tiles_, tile % tiles_, images, from, x_image, y.data(), out);
+                                RunTile(tile / tiles_, tile % tiles_, images, x, x_image, y, out);
                             }
                         });
         }
     }
 
+    // Null for an operand that is used as it is.
     void PrepareImages(int64_t n, int64_t images, T *x, T *y) const {
+        if (x == nullptr && y == nullptr) {
+            return;
+        }
         const int64_t channels = s_.in_channels + s_.out_channels;
+        const int64_t in_plane = s_.in_height * s_.in_width, out_plane = s_.out_height * s_.out_width;
         const int64_t grain = kConvMinWork / 4 / (image_.channel_size() + YPlane()) + 1;
         ParallelFor(0, images * channels, grain, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) {
-                const int64_t image = i / channels, channel = i % channels;
-                if (channel >= s_.in_channels) {
-                    const int64_t o = channel - s_.in_channels;
-                    PrepareGrad(n + image, o, y + (image * s_.out_channels + o) * YPlane());
-                } else if (!image_.direct()) {
-                    const int64_t in_plane = s_.in_height * s_.in_width;
-                    image_.Prepare(input_ + ((n + image) * s_.in_channels + channel) * in_plane, 1,
-                                   channel == s_.in_channels - 1,
-                                   x + image * image_.Size(s_.in_channels) + channel * image_.channel_size());
+                const int64_t image = i / channels, c = i % channels, o = c - s_.in_channels;
+                if (o < 0 && x != nullptr) {
+                    image_.Fill(input_ + ((n + image) * s_.in_channels + c) * in_plane, 1,
+                                x + image * image_.Size(s_.in_channels) + c * image_.channel_size());
+                } else if (o >= 0 && y != nullptr) {
+                    PrepareGrad(grad_output_ + ((n + image) * s_.out_channels + o) * out_plane,
+                                y + (image * s_.out_channels + o) * YPlane());
                 }
             }
         });

@@ -57,6 +57,9 @@ public:
         const int64_t items = s_.batch * s_.groups * tiles_;
         ParallelFor(0, items, kConvMinWork / std::max<int64_t>(work, 1) + 1, [&](int64_t begin, int64_t end) {
             const Scratch<T> prepared(image_.direct() ? 0 : image_.Size(group_in_));
+            if (!image_.direct()) {
+                image_.Clear(group_in_, prepared.data());
+            }
             for (int64_t i = begin; i < end;) {
                 const int64_t tile = i % tiles_, last = std::min(tiles_, tile + end - i);
                 RunTiles(i / tiles_ / s_.groups, i / tiles_ % s_.groups, tile, last, prepared.data());
@@ -86,7 +89,7 @@ private:
     void RunTiles(int64_t n, int64_t group, int64_t begin, int64_t end, T *prepared) const {
         const T *x = input_ + (n * s_.in_channels + group * group_in_) * s_.in_height * s_.in_width;
         if (!image_.direct()) {
-            image_.Prepare(x, group_in_, true, prepared);
+            image_.Fill(x, group_in_, prepared);
             x = prepared;
         }
         const auto vectors = static_cast<int64_t>(x_at_.size());

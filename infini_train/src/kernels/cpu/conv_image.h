@@ -46,38 +46,51 @@ public:
         return offsets;
     }
 
-    /// Fills `to` from `channels` channels of the tensor; with `last`, also the room behind them.
+    /// Zeros for `channels` channels and the room behind them: the padding, which Fill doesn't touch.
     template <typename T>
-    void Prepare(const T *from, int64_t channels, bool last, T *to) const {
+    void Clear(int64_t channels, T *to) const {
+        std::fill_n(to, Size(channels), T(0));
+    }
+
+    /// Copies `channels` channels of the tensor into `to`.
+    template <typename T>
+    void Fill(const T *from, int64_t channels, T *to) const {
         for (int64_t c = 0; c < channels; ++c) {
-            for (int64_t remainder = 0; remainder < s_.stride_width; ++remainder) {
-                to = std::fill_n(to, s_.padding_height * row_, T(0));
-                for (int64_t i = 0; i < s_.in_height; ++i) {
-                    to = PrepareRow(from + i * s_.in_width, remainder, to);
+            T *row = to + c * channel_size() + s_.padding_height * row_;
+            for (int64_t i = 0; i < s_.in_height; ++i, from += s_.in_width, row += row_) {
+                if (s_.stride_width == 1) {
+                    std::copy_n(from, s_.in_width, row + s_.padding_width);
+                    continue;
                 }
-                to = std::fill_n(to, s_.padding_height * row_, T(0));
+                for (int64_t j = 0; j < s_.in_width; ++j) {
+                    row[ColumnAt(j)] = from[j];
+                }
             }
-            from += s_.in_height * s_.in_width;
         }
-        if (last) {
-            std::fill_n(to, slack_, T(0));
+    }
+
+    /// The other way round.
+    template <typename T>
+    void Extract(const T *from, int64_t channels, T *to) const {
+        for (int64_t c = 0; c < channels; ++c) {
+            const T *row = from + c * channel_size() + s_.padding_height * row_;
+            for (int64_t i = 0; i < s_.in_height; ++i, to += s_.in_width, row += row_) {
+                if (s_.stride_width == 1) {
+                    std::copy_n(row + s_.padding_width, s_.in_width, to);
+                    continue;
+                }
+                for (int64_t j = 0; j < s_.in_width; ++j) {
+                    to[j] = row[ColumnAt(j)];
+                }
+            }
         }
     }
 
 private:
-    template <typename T>
-    T *PrepareRow(const T *from, int64_t remainder, T *to) const {
-        const int64_t stride = s_.stride_width;
-        if (stride == 1) {
-            to = std::fill_n(to, s_.padding_width, T(0));
-            to = std::copy_n(from, s_.in_width, to);
-            return std::fill_n(to, s_.padding_width, T(0));
-        }
-        for (int64_t j = 0; j < row_; ++j) {
-            const int64_t column = j * stride + remainder - s_.padding_width;
-            *to++ = column >= 0 && column < s_.in_width ? from[column] : T(0);
-        }
-        return to;
+    // Where column `j` of the tensor lies relative to its row.
+    int64_t ColumnAt(int64_t j) const {
+        const int64_t column = j + s_.padding_width;
+        return column % s_.stride_width * rows_ * row_ + column / s_.stride_width;
     }
 
     const kernels::Conv2dShape s_;

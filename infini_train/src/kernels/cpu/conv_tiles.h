@@ -50,13 +50,11 @@ struct TapTileArgs {
     const T *x[kMaxTileVectors] = {};
     T *out[kMaxTileVectors] = {};
     int64_t out_row = 0;  // elements from a row of out to the next
+    int64_t valid[kMaxTileVectors] = {};
 };
 
-template <typename T, int kRows, int kVectors>
-void TapTile(const TapTileArgs<T> &args) {
-    const hn::ScalableTag<T> d;
-    using V = hn::Vec<decltype(d)>;
-    V sums[kRows][kVectors];
+template <class D, typename T, class V, int kRows, int kVectors>
+HWY_INLINE void SumTaps(D d, const TapTileArgs<T> &args, V (&sums)[kRows][kVectors]) {
     for (int r = 0; r < kRows; ++r) {
         const V init = args.init == nullptr ? hn::Zero(d) : hn::Set(d, args.init[r]);
         for (int v = 0; v < kVectors; ++v) {
@@ -82,9 +80,34 @@ void TapTile(const TapTileArgs<T> &args) {
         }
         w += kRows;
     }
+}
+
+template <typename T, int kRows, int kVectors>
+void TapTile(const TapTileArgs<T> &args) {
+    const hn::ScalableTag<T> d;
+    using V = hn::Vec<decltype(d)>;
+    V sums[kRows][kVectors];
+    SumTaps(d, args, sums);
     for (int r = 0; r < kRows; ++r) {
         for (int v = 0; v < kVectors; ++v) {
             hn::StoreU(sums[r][v], d, args.out[v] + r * args.out_row);
+        }
+    }
+}
+
+/// out[row] += the sum over taps of weights[tap][row] times a vector of the input at each of x, of which only the first
+/// `valid` elements count.
+template <typename T, int kRows, int kVectors>
+void AddTile(const TapTileArgs<T> &args) {
+    const hn::ScalableTag<T> d;
+    using V = hn::Vec<decltype(d)>;
+    V sums[kRows][kVectors];
+    SumTaps(d, args, sums);
+    for (int v = 0; v < kVectors; ++v) {
+        const auto mask = hn::FirstN(d, static_cast<size_t>(args.valid[v]));
+        for (int r = 0; r < kRows; ++r) {
+            T *const out = args.out[v] + r * args.out_row;
+            hn::StoreU(hn::Add(hn::LoadU(d, out), hn::IfThenElseZero(mask, sums[r][v])), d, out);
         }
     }
 }
@@ -173,6 +196,16 @@ constexpr Tile<TapTileArgs<T>> TapTileAt() {
     }
 }
 template <typename T, size_t kIndex>
+constexpr Tile<TapTileArgs<T>> AddTileAt() {
+    constexpr int kRows = static_cast<int>(kIndex) / kMaxTileVectors + 1;
+    constexpr int kVectors = static_cast<int>(kIndex) % kMaxTileVectors + 1;
+    if constexpr (kVectors <= TileVectors(kRows)) {
+        return &AddTile<T, kRows, kVectors>;
+    } else {
+        return nullptr;
+    }
+}
+template <typename T, size_t kIndex>
 constexpr Tile<DotTileArgs<T>> DotTileAt() {
     constexpr int kRows = static_cast<int>(kIndex) / kMaxTileVectors + 1;
     constexpr int kTaps = static_cast<int>(kIndex) % kMaxTileVectors + 1;
@@ -187,6 +220,14 @@ template <typename T>
 Tile<TapTileArgs<T>> FindTapTile(int64_t rows, int64_t vectors) {
     static constexpr auto kTiles = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
         return std::array{TapTileAt<T, kIndex>()...};
+    }
+    (std::make_index_sequence<kMaxTileRows * kMaxTileVectors>());
+    return kTiles[static_cast<size_t>((rows - 1) * kMaxTileVectors + vectors - 1)];
+}
+template <typename T>
+Tile<TapTileArgs<T>> FindAddTile(int64_t rows, int64_t vectors) {
+    static constexpr auto kTiles = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
+        return std::array{AddTileAt<T, kIndex>()...};
     }
     (std::make_index_sequence<kMaxTileRows * kMaxTileVectors>());
     return kTiles[static_cast<size_t>((rows - 1) * kMaxTileVectors + vectors - 1)];
