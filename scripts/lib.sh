@@ -13,6 +13,7 @@ BUILD_PACKAGES=(
     "pkg-config command:pkg-config"
     "libhwy-dev module:libhwy"
     "libeigen3-dev module:eigen3"
+    "nlohmann-json3-dev module:nlohmann_json"
     "libgoogle-glog-dev module:libglog"
     "libgflags-dev module:gflags"
     "libgtest-dev module:gtest_main"
