@@ -12,6 +12,7 @@
     V(Loss)                                 \
     V(Matmul)                               \
     V(Normalization)                        \
+    V(Optimizer)                            \
     V(Pooling)                              \
     V(Reduction)                            \
     V(Softmax)                              \
