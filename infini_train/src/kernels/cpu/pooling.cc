@@ -23,6 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace infini_train::cpu {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
 using kernels::Pool2dShape;
 
 constexpr int64_t kMinWork = 16384;  // elements that are worth a thread
@@ -104,6 +105,65 @@ void MaxPlane(const Pool2dShape &s, const std::vector<Windows> &columns, const C
     }
 }
 
+/// One row of (2, 2) windows that lie side by side, the usual pooling, in vectors of D; gives how many windows it did.
+template <class D, typename C>
+int64_t PairRow(D d, const C *HWY_RESTRICT in, int64_t in_width, int32_t place, int64_t n, C *HWY_RESTRICT out,
+                int32_t *HWY_RESTRICT places) {
+    const hn::RebindToSigned<D> di;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (n < lanes) {
+        return 0;
+    }
+    const auto steps = hn::Add(hn::Iota(di, 0), hn::Iota(di, 0));
+    for (int64_t j = 0; j < n; j += lanes) {
+        const int64_t at = std::min(j, n - lanes);  // the last vector overlaps the one before
+        hn::Vec<D> values[4];
+        hn::LoadInterleaved2(d, in + 2 * at, values[0], values[1]);
+        hn::LoadInterleaved2(d, in + in_width + 2 * at, values[2], values[3]);
+        const int32_t first = place + static_cast<int32_t>(2 * at), below = first + static_cast<int32_t>(in_width);
+        const int32_t firsts[4] = {first, first + 1, below, below + 1};
+        auto best = values[0];
+        auto where = hn::Set(di, firsts[0]);
+        for (int k = 1; k < 4; ++k) {
+            const auto wins = hn::Or(hn::Gt(values[k], best), hn::Ne(values[k], values[k]));
+            best = hn::IfThenElse(wins, values[k], best);
+            where = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, firsts[k]), where);
+        }
+        hn::StoreU(best, d, out + at);
+        hn::StoreU(hn::Add(where, steps), di, places + at);
+    }
+    return n;
+}
+
+/// All windows of a plane for (2, 2) windows side by side without padding.
+inline void PairPlane(const Pool2dShape &s, const float *in, float *out, int32_t *places) {
+    const hn::ScalableTag<float> d;
+    const hn::CappedTag<float, 4> narrow;
+    for (int64_t i = 0; i < s.out_height; ++i) {
+        const int64_t place = 2 * i * s.in_width, at = i * s.out_width;
+        const auto run = [&](auto tag) {
+            return PairRow(tag, in + place, s.in_width, static_cast<int32_t>(place), s.out_width, out + at,
+                           places + at);
+        };
+        if (run(d) == 0 && run(narrow) == 0) {
+            for (int64_t j = 0; j < s.out_width; ++j) {
+                const int64_t corner = place + 2 * j;
+                out[at + j] = in[corner];
+                places[at + j] = static_cast<int32_t>(corner);
+                for (const int64_t next : {corner + 1, corner + s.in_width, corner + s.in_width + 1}) {
+                    MaxRow<1>(in + next, 1, static_cast<int32_t>(next), 1, out + at + j, places + at + j);
+                }
+            }
+        }
+    }
+}
+
+bool IsPairs(const Pool2dShape &s) {
+    return s.kernel_height == 2 && s.kernel_width == 2 && s.stride_height == 2 && s.stride_width == 2 &&
+           s.padding_height == 0 && s.padding_width == 0 && s.dilation_height == 1 && s.dilation_width == 1 &&
+           2 * s.out_height <= s.in_height && 2 * s.out_width <= s.in_width;
+}
+
 std::vector<Windows> ColumnWindows(const Pool2dShape &s) {
     std::vector<Windows> columns;
     for (int64_t b = 0; b < s.kernel_width; ++b) {
@@ -143,9 +203,15 @@ void MaxPool(TensorRef output, TensorRef indices, ConstTensorRef input, const Po
     const int64_t in_size = s.in_height * s.in_width, out_size = s.out_height * s.out_width;
     const std::vector<Windows> columns = ColumnWindows(s);
     int32_t *const places = indices.Data<int32_t>();
+    [[maybe_unused]] const bool pairs = IsPairs(s);
     DispatchFloatingDtype(output.dtype, kernels::MaxPool2d::kName, [&]<typename T>() {
         ForPlanes(s.planes, input.Data<T>(), in_size, output.Data<T>(), out_size,
                   out_size * s.kernel_height * s.kernel_width, [&](int64_t p, const Compute<T> *in, Compute<T> *out) {
+                      if constexpr (std::is_same_v<Compute<T>, float>) {
+                          if (pairs) {
+                              return PairPlane(s, in, out, places + p * out_size);
+                          }
+                      }
                       MaxPlane(s, columns, in, out, places + p * out_size);
                   });
     });
