@@ -22,7 +22,7 @@ protected:
     ReduceFunction(const char *type, std::vector<int64_t> dims, bool keep_dim)
         : Function(type), dims_(std::move(dims)), keep_dim_(keep_dim) {}
 
-    // Checks the input, finds out the shapes below and allocates the output.
+    // Checks the dimensions, finds out the shapes below and allocates the output.
     TensorPtr Prepare(const TensorList &inputs, DataType output_dtype);
     // The gradient with the reduced dimensions back, of size 1.
     TensorPtr Kept(const TensorPtr &grad) const;

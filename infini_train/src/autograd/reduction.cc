@@ -87,7 +87,6 @@ TensorPtr FindPosition(const char *name, const TensorList &inputs, std::optional
 }  // namespace
 
 TensorPtr ReduceFunction::Prepare(const TensorList &inputs, DataType output_dtype) {
-    CheckInputs(type().c_str(), inputs, 1);
     const Tensor &input = *inputs[0];
     input_dims_ = input.Dims();
     reduced_ = NormalizeDims(dims_, input.NumDims(), type().c_str());

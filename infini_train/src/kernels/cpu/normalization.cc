@@ -15,6 +15,7 @@
 
 #include "infini_train/src/kernels/cpu/row_access.h"
 #include "infini_train/src/kernels/cpu/row_math.h"
+#include "infini_train/src/kernels/cpu/scratch.h"
 #include "infini_train/src/kernels/registry.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,8 +27,8 @@ inline constexpr int64_t kGrain = 16384;
 // Gradients of weight and bias add up in C for this many rows, in double over more.
 inline constexpr int64_t kBlockRows = 64;
 // Rows are dealt out in at most this many groups of at least that many rows, whatever the number of threads.
-inline constexpr int64_t kMaxGroups = 32;
-inline constexpr int64_t kMinGroup = 8;
+inline constexpr int64_t kMaxGroups = 16;
+inline constexpr int64_t kMinGroup = 16;
 
 /// All n elements of an optional tensor, as C; null if it is absent. `storage` holds converted ones.
 template <typename C>
@@ -92,6 +93,11 @@ void Forward(const TensorRef &y, const TensorRef &mean, const TensorRef &rstd, c
     });
 }
 
+/// Averages over a row of g = dy * weight and of g * xhat, all that dx needs to know of the other elements.
+struct RowAverages {
+    double g = 0, g_xhat = 0;
+};
+
 /// What the backward pass reads and writes; null where something is absent.
 template <typename C>
 struct BackwardTask {
@@ -100,74 +106,93 @@ struct BackwardTask {
     Writer<C> dx;
     const C *weight, *mean, *rstd;
 
-    /// dx of one row: rstd * (g - average(g) - xhat * average(g * xhat)) with g = dy * weight.
-    HWY_INLINE void InputRow(const C *g, const C *v, C m, C s, C *to) const {
+    /// One pass for the averages of row r and, if wanted, its part of the gradients of weight and bias.
+    template <bool kWeightGrads>
+    HWY_INLINE RowAverages Collect(const C *HWY_RESTRICT g, const C *HWY_RESTRICT v, int64_t r, C *HWY_RESTRICT dw,
+                                   C *HWY_RESTRICT db) const {
         const hn::ScalableTag<C> d;
+        const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+        const auto vm = hn::Set(d, mean[r]);
+        const auto vs = hn::Set(d, rstd[r]);
+        const auto one = hn::Set(d, C{1});
+        RowAverages sums;
+        int64_t i = 0;
+        while (i + lanes <= n) {
+            const int64_t end = std::min(n, i + kChunk);
+            auto sum = hn::Zero(d);
+            auto dot = hn::Zero(d);
+            for (; i + lanes <= end; i += lanes) {
+                const auto vg = hn::LoadU(d, g + i);
+                const auto xhat = hn::Mul(hn::Sub(hn::LoadU(d, v + i), vm), vs);
+                const auto scaled = hn::Mul(vg, weight != nullptr ? hn::LoadU(d, weight + i) : one);
+                sum = hn::Add(sum, scaled);
+                dot = hn::MulAdd(scaled, xhat, dot);
+                if constexpr (kWeightGrads) {
+                    hn::StoreU(hn::MulAdd(vg, xhat, hn::LoadU(d, dw + i)), d, dw + i);
+                    hn::StoreU(hn::Add(vg, hn::LoadU(d, db + i)), d, db + i);
+                }
+            }
+            sums.g += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+            sums.g_xhat += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, dot)));
+        }
+        for (; i < n; ++i) {
+            const C xhat = (v[i] - mean[r]) * rstd[r];
+            const C scaled = g[i] * (weight != nullptr ? weight[i] : C{1});
+            sums.g += static_cast<double>(scaled);
+            sums.g_xhat += static_cast<double>(scaled * xhat);
+            if constexpr (kWeightGrads) {
+                dw[i] += g[i] * xhat;
+                db[i] += g[i];
+            }
+        }
+        return {sums.g / static_cast<double>(n), sums.g_xhat / static_cast<double>(n)};
+    }
+
+    /// dx = rstd * (g - average(g) - xhat * average(g * xhat)); `to` may be where g or x are.
+    HWY_INLINE void InputRow(const C *g, const C *v, int64_t r, const RowAverages &averages, C *to) const {
+        const hn::ScalableTag<C> d;
+        const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+        const C m = mean[r], s = rstd[r];
+        const auto along = static_cast<C>(averages.g_xhat);
+        const auto average = static_cast<C>(averages.g);
         const auto vm = hn::Set(d, m);
         const auto vs = hn::Set(d, s);
+        const auto valong = hn::Set(d, along);
+        const auto vaverage = hn::Set(d, average);
         const auto one = hn::Set(d, C{1});
-        const auto mask = [&](int64_t count) HWY_ATTR { return hn::FirstN(d, static_cast<size_t>(count)); };
-        const auto scaled = [&](int64_t i) HWY_ATTR {
-            return hn::Mul(hn::LoadU(d, g + i), weight != nullptr ? hn::LoadU(d, weight + i) : one);
-        };
-        const auto scaled_first = [&](int64_t i, int64_t count) HWY_ATTR {
-            const auto w = weight != nullptr ? LoadFirst(d, weight + i, count, C{0}) : one;
-            return hn::Mul(LoadFirst(d, g + i, count, C{0}), w);
-        };
-        const auto normal = [&](auto value) HWY_ATTR { return hn::Mul(hn::Sub(value, vm), vs); };
-        const double sum = SumVectors<C>(n, scaled, [&](int64_t i, int64_t count) HWY_ATTR {
-            return hn::IfThenElseZero(mask(count), scaled_first(i, count));
-        });
-        const double dot = SumVectors<C>(
-            n, [&](int64_t i) HWY_ATTR { return hn::Mul(scaled(i), normal(hn::LoadU(d, v + i))); },
-            [&](int64_t i, int64_t count) HWY_ATTR {
-                const auto xhat = normal(LoadFirst(d, v + i, count, C{0}));
-                return hn::IfThenElseZero(mask(count), hn::Mul(scaled_first(i, count), xhat));
-            });
-        const auto mean_g = hn::Set(d, static_cast<C>(sum / static_cast<double>(n)));
-        const auto mean_dot = hn::Set(d, static_cast<C>(dot / static_cast<double>(n)));
-        const auto result = [&](auto gw, auto xhat)
-                                HWY_ATTR { return hn::Mul(vs, hn::NegMulAdd(xhat, mean_dot, hn::Sub(gw, mean_g))); };
-        const auto lanes = static_cast<int64_t>(hn::Lanes(d));
         int64_t i = 0;
         for (; i + lanes <= n; i += lanes) {
-            hn::StoreU(result(scaled(i), normal(hn::LoadU(d, v + i))), d, to + i);
+            const auto xhat = hn::Mul(hn::Sub(hn::LoadU(d, v + i), vm), vs);
+            const auto scaled = hn::Mul(hn::LoadU(d, g + i), weight != nullptr ? hn::LoadU(d, weight + i) : one);
+            hn::StoreU(hn::Mul(vs, hn::NegMulAdd(xhat, valong, hn::Sub(scaled, vaverage))), d, to + i);
         }
-        if (i < n) {
-            const auto xhat = normal(LoadFirst(d, v + i, n - i, C{0}));
-            StoreFirst(d, result(scaled_first(i, n - i), xhat), to + i, n - i);
-        }
-    }
-
-    /// Adds one row's part of the gradients of weight and bias.
-    HWY_INLINE void AddWeightRow(const C *HWY_RESTRICT g, const C *HWY_RESTRICT v, C m, C s, C *HWY_RESTRICT dw,
-                                 C *HWY_RESTRICT db) const {
-        for (int64_t i = 0; i < n; ++i) {
-            dw[i] += g[i] * ((v[i] - m) * s);
-            db[i] += g[i];
+        for (; i < n; ++i) {
+            const C xhat = (v[i] - m) * s;
+            const C scaled = g[i] * (weight != nullptr ? weight[i] : C{1});
+            to[i] = s * (scaled - average - xhat * along);
         }
     }
 
-    /// Rows begin..end; adds the gradients of weight and bias to total (2 * n) unless that is null.
+    /// Rows begin..end; puts the gradients of weight and bias into total (2 * n) unless that is null.
     void Run(int64_t begin, int64_t end, double *HWY_RESTRICT total) const {
-        std::vector<C> scratch(x.direct() ? 0 : static_cast<size_t>(3 * n));
+        std::vector<C> scratch(x.direct() ? 0 : static_cast<size_t>(2 * n));
         std::vector<C> block(total != nullptr ? static_cast<size_t>(2 * n) : 0, C{0});
         for (int64_t r = begin; r < end; ++r) {
             const C *g = dy.Read(r * n, n, scratch.data());
             const C *v = x.Read(r * n, n, scratch.data() + (x.direct() ? 0 : n));
-            if (total != nullptr) {
-                AddWeightRow(g, v, mean[r], rstd[r], block.data(), block.data() + n);
-                if ((r - begin) % kBlockRows == kBlockRows - 1 || r == end - 1) {
-                    for (size_t i = 0; i < block.size(); ++i) {
-                        total[i] += static_cast<double>(block[i]);
-                        block[i] = C{0};
-                    }
-                }
-            }
+            const RowAverages averages = total != nullptr ? Collect<true>(g, v, r, block.data(), block.data() + n)
+                                                          : Collect<false>(g, v, r, nullptr, nullptr);
             if (!dx.is_null()) {
-                C *to = dx.Begin(r * n, scratch.data() + (x.direct() ? 0 : 2 * n));
-                InputRow(g, v, mean[r], rstd[r], to);
+                C *to = dx.Begin(r * n, scratch.data());
+                InputRow(g, v, r, averages, to);
                 dx.Commit(r * n, n, to);
+            }
+            if (total != nullptr && ((r - begin) % kBlockRows == kBlockRows - 1 || r == end - 1)) {
+                const bool first = r - begin < kBlockRows;
+                for (size_t i = 0; i < block.size(); ++i) {
+                    total[i] = static_cast<double>(block[i]) + (first ? 0.0 : total[i]);
+                    block[i] = C{0};
+                }
             }
         }
     }
@@ -208,19 +233,20 @@ void Backward(const TensorRef &grad_x, const TensorRef &grad_weight, const Tenso
     }
     const int64_t group = std::max(kMinGroup, (rows + kMaxGroups - 1) / kMaxGroups);
     const int64_t groups = (rows + group - 1) / group;
-    std::vector<double> totals(static_cast<size_t>(groups * 2 * n), 0.0);
+    const Scratch<double> scratch(groups * 2 * n);
+    double *totals = scratch.data();
     ParallelFor(0, groups, std::max<int64_t>(1, kGrain / (group * n)), [&](int64_t begin, int64_t end) HWY_ATTR {
         for (int64_t i = begin; i < end; ++i) {
-            task.Run(i * group, std::min(rows, (i + 1) * group), totals.data() + i * 2 * n);
+            task.Run(i * group, std::min(rows, (i + 1) * group), totals + i * 2 * n);
         }
     });
     for (int64_t i = 1; i < groups; ++i) {
         for (int64_t j = 0; j < 2 * n; ++j) {
-            totals[static_cast<size_t>(j)] += totals[static_cast<size_t>(i * 2 * n + j)];
+            totals[j] += totals[i * 2 * n + j];
         }
     }
-    WriteTotal<C>(grad_weight, totals.data());
-    WriteTotal<C>(grad_bias, totals.data() + n);
+    WriteTotal<C>(grad_weight, totals);
+    WriteTotal<C>(grad_bias, totals + n);
 }
 
 void LayerNormForwardAny(const TensorRef &y, const TensorRef &mean, const TensorRef &rstd, const ConstTensorRef &x,

@@ -101,7 +101,7 @@ struct ExtremeOp {
     static HWY_INLINE C Scalar(C a, C b) {
         const bool better = kMax ? b > a : b < a;
         if constexpr (std::is_floating_point_v<C>) {
-            return better | (b != b) ? b : a;
+            return (better | (b != b)) ? b : a;
         } else {
             return better ? b : a;
         }
@@ -164,18 +164,29 @@ HWY_INLINE C ReduceBlock(const C *HWY_RESTRICT x, int64_t n) {
 /// result[i] takes in the i-th elements of one row, or of four.
 template <class Op, typename C>
 HWY_INLINE void TakeInRow(const C *HWY_RESTRICT a, int64_t n, C *HWY_RESTRICT result) {
-    for (int64_t i = 0; i < n; ++i) {
+    const hn::ScalableTag<C> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+        hn::StoreU(Op::Vector(hn::LoadU(d, result + i), hn::LoadU(d, a + i)), d, result + i);
+    }
+    for (; i < n; ++i) {
         result[i] = Op::Scalar(result[i], a[i]);
     }
 }
 template <class Op, typename C>
 HWY_INLINE void TakeInRows(const C *const rows[4], int64_t n, C *HWY_RESTRICT result) {
-    const C *HWY_RESTRICT a = rows[0];
-    const C *HWY_RESTRICT b = rows[1];
-    const C *HWY_RESTRICT c = rows[2];
-    const C *HWY_RESTRICT e = rows[3];
-    for (int64_t i = 0; i < n; ++i) {
-        result[i] = Op::Scalar(result[i], Op::Scalar(Op::Scalar(a[i], b[i]), Op::Scalar(c[i], e[i])));
+    const hn::ScalableTag<C> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto load = [&](int row, int64_t i) HWY_ATTR { return hn::LoadU(d, rows[row] + i); };
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+        const auto four = Op::Vector(Op::Vector(load(0, i), load(1, i)), Op::Vector(load(2, i), load(3, i)));
+        hn::StoreU(Op::Vector(hn::LoadU(d, result + i), four), d, result + i);
+    }
+    for (; i < n; ++i) {
+        const C four = Op::Scalar(Op::Scalar(rows[0][i], rows[1][i]), Op::Scalar(rows[2][i], rows[3][i]));
+        result[i] = Op::Scalar(result[i], four);
     }
 }
 
