@@ -8,9 +8,9 @@
 #include "infini_train/include/core/philox.h"
 
 // Elementary functions of one number, without branches, so that a loop over them is vectorised on every instruction set
-// and the same code serves a GPU. The float versions are within 2 units in the last place (sin and cos: for |x| below
-// kMaxReducedAngle; the tail of GELU: relative to its largest value) and right for infinities, NaN and subnormal
-// numbers. The double versions are the standard library's.
+// and the same code serves a GPU. The float versions are within 2.5 units in the last place (sin and cos for |x| up to
+// kMaxReducedAngle) and right for infinities, NaN and subnormal numbers, except that ExpNegative, Gate and NormalAt
+// give 0 for what would be subnormal. The double versions are the standard library's.
 
 /// Inlined always: a call in a loop would keep it from being vectorised.
 #define INFINI_TRAIN_FUNCTOR INFINI_TRAIN_HOST_DEVICE [[gnu::always_inline]] inline

@@ -194,14 +194,14 @@ struct Div {
 struct Maximum {
     template <typename T>
     INFINI_TRAIN_FUNCTOR T operator()(T a, T b) const {
-        return (a > b) | (a != a) ? a : b;
+        return ((a > b) | (a != a)) ? a : b;
     }
 };
 
 struct Minimum {
     template <typename T>
     INFINI_TRAIN_FUNCTOR T operator()(T a, T b) const {
-        return (a < b) | (a != a) ? a : b;
+        return ((a < b) | (a != a)) ? a : b;
     }
 };
 
@@ -380,7 +380,7 @@ struct Clamp {
 struct ClampBackward {
     template <typename T>
     INFINI_TRAIN_FUNCTOR T operator()(T g, T x, T low, T high) const {
-        return (x >= low) & (x <= high) ? g : T{0};
+        return ((x >= low) & (x <= high)) ? g : T{0};
     }
 };
 
