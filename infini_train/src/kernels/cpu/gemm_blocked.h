@@ -26,15 +26,17 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-#ifndef GEMM_KC
-#define GEMM_KC 384
-#define GEMM_MC 144
-#define GEMM_NC 768
-#endif
-// Steps of k in a block: a panel of B stays in the first-level cache, kMaxRows rows of A in the second.
-inline constexpr int64_t kMaxSteps = GEMM_KC;
-inline constexpr int64_t kMaxRows = GEMM_MC;
-inline constexpr int64_t kMaxColumns = GEMM_NC;
+// Steps of k in a block: a panel of B stays in the first-level cache.
+inline constexpr int64_t kMaxSteps = 384;
+// Rows of A in a block, which stays in the second-level cache while panels of B pass: where threads divide C's columns,
+// each panel is best used up right after it was packed; where they divide the rows, the block has just been packed.
+inline constexpr int64_t kMaxRowsOfColumns = 264;
+inline constexpr int64_t kMaxRows = 144;
+// Columns of B in a block, to be used for several blocks of rows.
+inline constexpr int64_t kMaxColumns = 768;
+// Panels of B that use A as it lies; for more of them it pays to pack it first.
+inline constexpr int64_t kMaxDirect = 8;
+inline constexpr int64_t kMaxDirectTransposed = 2;
 // Elements of the operand that is packed for all threads at once.
 inline constexpr int64_t kMaxShared = int64_t{1} << 20;
 // See CopiesPay().
@@ -80,13 +82,13 @@ public:
         row_panels_ = DivideUp(p_.m, kRows);
         column_panels_ = DivideUp(p_.n, kColumns);
         steps_ = DivideUp(DivideUp(p_.k, DivideUp(p_.k, kMaxSteps)), 8) * 8;
-        rows_ = DivideUp(row_panels_, DivideUp(p_.m, kMaxRows));
         columns_ = kMaxColumns / kColumns;
-        direct_a_ = std::is_same_v<In, Acc> && p_.n <= 2 * kColumns;
+        direct_a_ = std::is_same_v<In, Acc> && column_panels_ <= (p_.trans_a ? kMaxDirectTransposed : kMaxDirect);
         direct_b_ = std::is_same_v<In, Acc> && p_.m <= 2 * kRows && !p_.trans_b;
         parallel_ = p_.m * p_.n * p_.k >= kMinParallel;
         threads_ = InParallelRegion() || !parallel_ ? 1 : GetNumThreads();
         split_rows_ = SplitRows();
+        rows_ = DivideUp(row_panels_, DivideUp(p_.m, split_rows_ ? kMaxRows : kMaxRowsOfColumns));
         const int64_t whole = split_rows_ ? column_panels_ * kColumns : row_panels_ * kRows;
         group_ = std::max<int64_t>(1, kMaxShared / (whole * steps_)) * steps_;
     }
