@@ -12,6 +12,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/derivative.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train {
 namespace {
@@ -123,11 +124,13 @@ const Case kCases[] = {
     {{2, 3, 2, 33}, {12, 3, 2, 4}, {}},
 };
 
-TEST(Conv2d, FollowsTheDefinition) {
-    for (const Case &c : kCases) {
-        Check(c, DataType::kFLOAT64, 1e-12);
-        Check(c, DataType::kFLOAT32, 1e-5);
-    }
+TEST(Conv2d, FollowsTheDefinitionOnEveryInstructionSet) {
+    test::ForEachInstructionSet([] {
+        for (const Case &c : kCases) {
+            Check(c, DataType::kFLOAT64, 1e-12);
+            Check(c, DataType::kFLOAT32, 1e-5);
+        }
+    });
 }
 
 TEST(Conv2d, RoundsSixteenBitTypesOnce) {

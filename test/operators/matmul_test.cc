@@ -15,6 +15,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/derivative.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train {
 namespace {
@@ -290,7 +291,7 @@ TEST(Linear, ReadsAGradientOfAnyStrides) {
     ExpectValues(b->grad(), {3}, Reference(Tensor::Ones({1, 4}, DataType::kFLOAT64), g, {1, 3}), 1e-14);
 }
 
-TEST(Linear, SumsALargeBiasGradientExactlyEnough) {
+void CheckBiasGradients() {
     // Many rows and few columns, few rows and many columns, and widths around the blocks that are summed in one go.
     for (const Dims &dims : {Dims{5000, 3}, Dims{3, 5000}, Dims{130, 513}, Dims{64, 512}, Dims{65, 1}}) {
         for (const DataType dtype : {DataType::kFLOAT32, DataType::kFLOAT64, DataType::kBFLOAT16, DataType::kFLOAT16}) {
@@ -309,6 +310,10 @@ TEST(Linear, SumsALargeBiasGradientExactlyEnough) {
             ExpectValues(b->grad(), {dims[1]}, sums, tolerance);
         }
     }
+}
+
+TEST(Linear, SumsALargeBiasGradientExactlyEnoughOnEveryInstructionSet) {
+    test::ForEachInstructionSet(CheckBiasGradients);
 }
 
 TEST(Linear, DoesNotDependOnTheNumberOfThreads) {

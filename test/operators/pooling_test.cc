@@ -14,6 +14,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/derivative.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train {
 namespace {
@@ -90,6 +91,37 @@ TEST(MaxPool2d, NaNWinsAndTheFirstOfEqualsGetsTheGradient) {
     EXPECT_TRUE(std::isnan(MaxOf(first, {.kernel = 2, .stride = 2})->Item<float>()));
 }
 
+// Few different values, so that there are ties, with NaN and -inf among them, in rows shorter and longer than a vector.
+TEST(MaxPool2d, TwoByTwoAgreesWithAPlainLoopOnEveryInstructionSet) {
+    test::ForEachInstructionSet([] {
+        for (int64_t width = 2; width <= 70; ++width) {
+            const auto noise = test::Noise(2 * 5 * width, static_cast<uint64_t>(width));
+            Floats values;
+            for (const double x : noise) {
+                values.push_back(x > 0.9 ? kNaN : x < -0.6 ? -kInf : static_cast<float>(std::floor(x * 4)));
+            }
+            auto x = Tensor::FromVector(values, Dims{2, 5, width})->RequiresGrad();
+            const auto y = std::make_shared<autograd::MaxPool2d>(2)->Apply({x})[0];
+            ASSERT_EQ(y->Dims(), (Dims{2, 2, width / 2}));
+            Floats weights, grad(values.size());
+            for (int64_t i = 0; i < y->NumElements(); ++i) {
+                const int64_t row = i / (width / 2), corner = (row / 2 * 5 + row % 2 * 2) * width + i % (width / 2) * 2;
+                int64_t best = corner;
+                for (const int64_t at : {corner + 1, corner + width, corner + width + 1}) {
+                    best = values[at] > values[best] || std::isnan(values[at]) ? at : best;
+                }
+                weights.push_back(static_cast<float>(i + 1));
+                grad[static_cast<size_t>(best)] = weights.back();
+                const float actual = y->ToVector<float>()[static_cast<size_t>(i)];
+                ASSERT_TRUE(actual == values[best] || (std::isnan(actual) && std::isnan(values[best])))
+                    << "width " << width << ", window " << i << ": " << actual;
+            }
+            y->Backward(Tensor::FromVector(weights, y->Dims()));
+            ASSERT_EQ(x->grad()->ToVector<float>(), grad) << "width " << width;
+        }
+    });
+}
+
 TEST(MaxPool2d, AWindowOfPaddingOnlyHasNoPlace) {
     auto x = Tensor::Ones({1, 1, 1})->RequiresGrad();
     const auto y = MaxOf(x, {.kernel = 2, .stride = 1, .padding = 2, .dilation = 3});
@@ -123,7 +155,8 @@ std::vector<double> Reference(const std::vector<double> &x, const Dims &in, cons
     return result;
 }
 
-TEST(Pool2d, FollowsTheDefinitionForEveryType) {
+// Checks both poolings in all types.
+void CheckTypes() {
     const Dims in = {3, 5, 14, 37};
     const struct {
         Pool2dOptions options;
@@ -152,6 +185,10 @@ TEST(Pool2d, FollowsTheDefinitionForEveryType) {
             }
         }
     }
+}
+
+TEST(Pool2d, FollowsTheDefinitionForEveryTypeAndInstructionSet) {
+    test::ForEachInstructionSet(CheckTypes);
 }
 
 TEST(AvgPool2d, GivesPyTorchsValues) {

@@ -125,7 +125,7 @@ int64_t PairRow(D d, const C *HWY_RESTRICT in, int64_t in_width, int32_t place, 
         auto best = values[0];
         auto where = hn::Set(di, firsts[0]);
         for (int k = 1; k < 4; ++k) {
-            const auto wins = hn::Or(hn::Gt(values[k], best), hn::Ne(values[k], values[k]));
+            const auto wins = hn::Or(hn::Gt(values[k], best), hn::IsNaN(values[k]));
             best = hn::IfThenElse(wins, values[k], best);
             where = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, firsts[k]), where);
         }
