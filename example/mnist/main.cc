@@ -34,6 +34,7 @@ DEFINE_int32(hidden, 500, "units of mlp's hidden layer");
 DEFINE_int32(bs, 64, "images in a batch");
 DEFINE_int32(num_epoch, 5, "passes over the training images; 0 only evaluates");
 DEFINE_double(lr, 0, "learning rate; 0: 0.001 for adam and adamw, 0.05 for sgd");
+DEFINE_string(lr_schedule, "cosine", "cosine (falls to zero over the run) or constant");
 DEFINE_string(optimizer, "adam", "adam, adamw or sgd (with momentum 0.9)");
 DEFINE_string(device, "cpu", "where to compute: cpu, or cuda where the library was built with it");
 DEFINE_uint64(seed, 42, "of the initial weights and the order of the images; the same seed gives the same run");
@@ -55,6 +56,7 @@ struct Data {
 void CheckFlags() {
     RequireOneOf("model", FLAGS_model, ModelNames());
     RequireOneOf("optimizer", FLAGS_optimizer, {"adam", "adamw", "sgd"});
+    RequireOneOf("lr_schedule", FLAGS_lr_schedule, {"cosine", "constant"});
     RequirePositive("bs", FLAGS_bs);
     RequirePositive("hidden", FLAGS_hidden);
     RequireNonNegative("num_epoch", FLAGS_num_epoch);
@@ -101,7 +103,8 @@ void PrintRun(const nn::Module &model, const Data &data, const Device &device, c
     table.AddRow({"images", fmt::format("{} to train, {} to test, {} x {}", images.count, data.test->Size(),
                                         images.rows, images.cols)});
     table.AddRow({"model", fmt::format("{}, {} parameters", FLAGS_model, parameters)});
-    table.AddRow({"optimizer", fmt::format("{}, learning rate {}", FLAGS_optimizer, LearningRate())});
+    table.AddRow(
+        {"optimizer", fmt::format("{}, learning rate {}, {}", FLAGS_optimizer, LearningRate(), FLAGS_lr_schedule)});
     table.AddRow({"batches", fmt::format("{} images, {} epochs", FLAGS_bs, FLAGS_num_epoch)});
     table.AddRow({"device", fmt::format("{}, {} threads", device.ToString(), GetNumThreads())});
     table.AddRow({"seed", std::to_string(FLAGS_seed)});
@@ -193,7 +196,8 @@ int Main() {
 
     const StopOnSignal stop;
     Trainer trainer(model, MakeOptimizer(model->Parameters()), data.train, data.test,
-                    {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, FLAGS_watch}, terminal);
+                    {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, FLAGS_lr_schedule == "cosine", FLAGS_watch},
+                    terminal);
     const std::vector<EpochResult> history = Train(trainer, csv_path);
     ShowAnswers(trainer.Predict(), data.test->split(), terminal);
     if (!history.empty()) {
@@ -218,7 +222,7 @@ int main(int argc, char **argv) {
         fmt::format("{}.{}.{}", infini_train::kVersionMajor, infini_train::kVersionMinor, infini_train::kVersionPatch),
         {{"Data", {"dataset"}},
          {"Network", {"model", "hidden", "load", "save"}},
-         {"Training", {"bs", "num_epoch", "lr", "optimizer", "seed"}},
+         {"Training", {"bs", "num_epoch", "lr", "lr_schedule", "optimizer", "seed"}},
          {"Machine", {"device", "threads"}},
          {"Output", {"out", "watch"}}},
         {"mnist --model=lenet --num_epoch=10", "mnist --dataset=data/mnist --bs=1000 --num_epoch=30 --out=run1"}};

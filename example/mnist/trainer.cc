@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <numbers>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -48,6 +49,7 @@ Trainer::Trainer(std::shared_ptr<nn::Module> model, std::shared_ptr<Optimizer> o
       train_(std::move(train)),
       test_(std::move(test)),
       options_(options),
+      first_rate_(optimizer_->learning_rate()),
       terminal_(terminal) {
     if (options_.watch) {
         watch_ = std::make_unique<LayerWatch>(*model_);
@@ -70,6 +72,12 @@ EpochResult Trainer::RunEpoch(int64_t epoch) {
         if (watch_ != nullptr) {
             watch_->SetEnabled(batch % kWatchEvery == 0);
         }
+        if (options_.cosine) {
+            const double progress = (static_cast<double>(epoch - 1) +
+                                     static_cast<double>(batch) / static_cast<double>(loader.NumBatches())) /
+                                    static_cast<double>(options_.num_epochs);
+            optimizer_->set_learning_rate(first_rate_ * (1 + std::cos(std::numbers::pi * progress)) / 2);
+        }
         optimizer_->ZeroGrad();
         const TensorPtr logits = (*model_)({images})[0];
         const TensorPtr loss = nn::function::CrossEntropy(logits, labels);
@@ -84,7 +92,7 @@ EpochResult Trainer::RunEpoch(int64_t epoch) {
         running.loss += loss_value * static_cast<double>(images->Dim(0));
         running.correct += CountCorrect(logits, labels);
         ++batch;
-        if (bar.IsDue(running.samples)) {
+        if (running.samples < static_cast<int64_t>(train_->Size()) && bar.IsDue(running.samples)) {
             bar.Update(running.samples, running.Fields());
         }
         if (StopRequested()) {

@@ -21,6 +21,7 @@ struct TrainOptions {
     int64_t batch_size = 64;
     int64_t num_epochs = 5;
     uint64_t seed = 42;
+    bool cosine = true;  // the learning rate falls to zero over the run along half a cosine
     bool watch = false;
 };
 
@@ -55,6 +56,7 @@ private:
     const std::shared_ptr<const MnistDataset> train_;
     const std::shared_ptr<const MnistDataset> test_;
     const TrainOptions options_;
+    const double first_rate_;
     const Terminal terminal_;
     std::unique_ptr<LayerWatch> watch_;
 };
