@@ -123,8 +123,12 @@ std::string ConfusionMatrix::ToString(const Terminal &terminal) const {
         column_width = std::max({count_width, number_width, int64_t{5}});
     }
     const std::string gap = names_fit ? "  " : " ";
+    bool names_are_numbers = true;
+    for (int64_t i = 0; i < classes; ++i) {
+        names_are_numbers &= class_names_[static_cast<size_t>(i)] == std::to_string(i);
+    }
     const auto row_title = [&](int64_t i) {
-        const std::string number = names_fit ? "" : PadLeft(std::to_string(i), number_width) + " ";
+        const std::string number = names_fit || names_are_numbers ? "" : PadLeft(std::to_string(i), number_width) + " ";
         return number + PadRight(class_names_[static_cast<size_t>(i)], name_width);
     };
     const int64_t title_width = DisplayWidth(row_title(0));
