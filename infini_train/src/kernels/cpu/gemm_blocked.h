@@ -34,9 +34,11 @@ inline constexpr int64_t kMaxRowsOfColumns = 264;
 inline constexpr int64_t kMaxRows = 144;
 // Columns of B in a block, to be used for several blocks of rows.
 inline constexpr int64_t kMaxColumns = 768;
-// Panels of B that use A as it lies; for more of them it pays to pack it first.
-inline constexpr int64_t kMaxDirect = 8;
-inline constexpr int64_t kMaxDirectTransposed = 2;
+// An operand is used as it lies where few panels of the other one read it, or where its block is a small piece of
+// memory. Steps along a row are friendlier to the cache than steps across rows.
+inline constexpr int64_t kMaxDirectAlong = 8;
+inline constexpr int64_t kMaxDirectAcross = 2;
+inline constexpr int64_t kMaxDirectBytes = 16384;
 // Elements of the operand that is packed for all threads at once.
 inline constexpr int64_t kMaxShared = int64_t{1} << 20;
 // See CopiesPay().
@@ -83,8 +85,9 @@ public:
         column_panels_ = DivideUp(p_.n, kColumns);
         steps_ = DivideUp(DivideUp(p_.k, DivideUp(p_.k, kMaxSteps)), 8) * 8;
         columns_ = kMaxColumns / kColumns;
-        direct_a_ = std::is_same_v<In, Acc> && column_panels_ <= (p_.trans_a ? kMaxDirectTransposed : kMaxDirect);
-        direct_b_ = std::is_same_v<In, Acc> && p_.m <= 2 * kRows && !p_.trans_b;
+        direct_a_ = p_.trans_a ? IsDirectAcross(column_panels_, p_.lda)
+                               : std::is_same_v<In, Acc> && column_panels_ <= kMaxDirectAlong;
+        direct_b_ = !p_.trans_b && IsDirectAcross(row_panels_, p_.ldb);
         parallel_ = p_.m * p_.n * p_.k >= kMinParallel;
         threads_ = InParallelRegion() || !parallel_ ? 1 : GetNumThreads();
         split_rows_ = SplitRows();
@@ -121,11 +124,13 @@ private:
     static constexpr int kColumns = TileShape<Acc>::kColumns;
     static constexpr int kLanes = TileShape<Acc>::kLanes;
 
+    bool IsDirectAcross(int64_t readers, int64_t ld) const {
+        return std::is_same_v<In, Acc> &&
+               (readers <= kMaxDirectAcross || ld * steps_ * static_cast<int64_t>(sizeof(In)) <= kMaxDirectBytes);
+    }
+
     // Divides the side whose panels spread most evenly over the threads, the longer one if both do.
     bool SplitRows() const {
-        if (direct_b_) {
-            return false;
-        }
         const int64_t row_time = DivideUp(row_panels_, threads_) * column_panels_;
         const int64_t column_time = DivideUp(column_panels_, threads_) * row_panels_;
         if (row_time * 10 < column_time * 9 || column_time * 10 < row_time * 9) {
@@ -156,7 +161,9 @@ private:
             for (int64_t i = begin; i < end; ++i) {
                 Acc *panel = block + i * steps * width;
                 if (split_rows_) {
-                    PackB(i, k, steps, panel);
+                    if (!IsDirectB(i)) {
+                        PackB(i, k, steps, panel);
+                    }
                 } else {
                     PackA(i, k, steps, panel);
                 }
@@ -185,16 +192,11 @@ private:
                 for (int64_t ic = 0; ic < row_panels_; ic += rows_) {
                     const int64_t i_end = std::min(row_panels_, ic + rows_);
                     for (int64_t j = jc; j < j_end; ++j) {
-                        if (direct_b_ && (j + 1) * kColumns <= p_.n) {
-                            const Panels<Acc> b = DirectB(k);
-                            DoStrip(a, ic, i_end, ic, b.base + j * b.panel, b.step, j, k, steps);
-                            continue;
-                        }
                         Acc *panel = own + (once ? 0 : j - jc) * kColumns * steps;
-                        if (ic == 0) {
+                        if (ic == 0 && !IsDirectB(j)) {
                             PackB(j, k, steps, panel);
                         }
-                        DoStrip(a, ic, i_end, ic, panel, kColumns, j, k, steps);
+                        DoStrip(a, ic, i_end, ic, panel, j, k, steps);
                     }
                 }
             }
@@ -213,15 +215,16 @@ private:
                 const Panels<Acc> a = direct_a_ ? DirectA(k) : PackedPanels(own, steps, kRows);
                 const Acc *b = whole + (k - k_begin) * column_panels_ * kColumns;
                 for (int64_t j = 0; j < column_panels_; ++j) {
-                    DoStrip(a, ic, i_end, direct_a_ ? ic : 0, b + j * kColumns * steps, kColumns, j, k, steps);
+                    DoStrip(a, ic, i_end, direct_a_ ? ic : 0, b + j * kColumns * steps, j, k, steps);
                 }
             }
         }
     }
 
-    // All tiles of row panels [begin, end) in column panel `j`; A's panel `begin` is number `first` in `a`.
-    void DoStrip(const Panels<Acc> &a, int64_t begin, int64_t end, int64_t first, const Acc *b, int64_t b_step,
-                 int64_t j, int64_t k, int64_t steps) const {
+    // All tiles of row panels [begin, end) in column panel `j`; A's panel `begin` is number `first` in `a`, and B's
+    // panel is packed unless it is used as it lies.
+    void DoStrip(const Panels<Acc> &a, int64_t begin, int64_t end, int64_t first, const Acc *packed_b, int64_t j,
+                 int64_t k, int64_t steps) const {
         const int64_t column = j * kColumns;
         const int columns = static_cast<int>(std::min<int64_t>(kColumns, p_.n - column));
         const int vectors = (columns + kLanes - 1) / kLanes;
@@ -230,8 +233,14 @@ private:
         tile.a = a.base + first * a.panel;
         tile.a_row = a.item;
         tile.a_step = a.step;
-        tile.b = b;
-        tile.b_step = b_step;
+        tile.b = packed_b;
+        tile.b_step = kColumns;
+        if constexpr (std::is_same_v<In, Acc>) {
+            if (IsDirectB(j)) {
+                tile.b = p_.b + k * p_.ldb + column;
+                tile.b_step = p_.ldb;
+            }
+        }
         tile.c = p_.c + begin * kRows * p_.ldc + column;
         tile.ldc = p_.ldc;
         tile.accumulate = p_.accumulate || k > 0;
@@ -263,12 +272,8 @@ private:
         return {};
     }
 
-    Panels<Acc> DirectB(int64_t k) const {
-        if constexpr (std::is_same_v<In, Acc>) {
-            return {p_.b + k * p_.ldb, kColumns, 1, p_.ldb};
-        }
-        return {};
-    }
+    // Only whole vectors can be read where they lie.
+    bool IsDirectB(int64_t j) const { return direct_b_ && (j + 1) * kColumns <= p_.n; }
 
     void PackA(int64_t i, int64_t k, int64_t steps, Acc *to) const {
         const int64_t row = i * kRows;

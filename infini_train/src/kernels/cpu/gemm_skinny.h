@@ -133,7 +133,8 @@ HWY_INLINE void AddScaledRows(const Acc *a, int64_t lda, const In *b, int64_t ld
 template <int kRows, typename In, typename Acc>
 HWY_NOINLINE void SkinnyPlain(const Acc *a, int64_t lda, const In *b, int64_t ldb, int64_t k, int64_t begin,
                               int64_t end, Acc *to, int64_t to_row) {
-    constexpr int kWidth = 512;  // a multiple of every vector length; the sums stay in the first-level cache
+    // A multiple of every vector length; the sums stay in the first-level cache.
+    constexpr int kWidth = 2048 / (kRows == 3 ? 4 : kRows);
     constexpr int kSteps = 4;
     Acc sums[kRows * kWidth];
     for (int64_t jc = begin; jc < end; jc += kWidth) {
