@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -117,9 +118,11 @@ TEST(Dropout, TakesAnyStridesAndNoElements) {
 }
 
 TEST(Dropout, SaysWhatIsWrong) {
-    ExpectError<ValueError>([] { Dropout(1.5); }, "Dropout: expected a probability in [0, 1], got 1.5");
-    ExpectError<ValueError>([] { Dropout(-0.25); }, "Dropout: expected a probability in [0, 1], got -0.25");
-    EXPECT_THROW(Dropout(std::numeric_limits<double>::quiet_NaN()), ValueError);
+    ExpectError<ValueError>([] { std::make_shared<Dropout>(1.5); },
+                            "Dropout: expected a probability in [0, 1], got 1.5");
+    ExpectError<ValueError>([] { std::make_shared<Dropout>(-0.25); },
+                            "Dropout: expected a probability in [0, 1], got -0.25");
+    EXPECT_THROW(std::make_shared<Dropout>(std::numeric_limits<double>::quiet_NaN()), ValueError);
     ExpectError<ValueError>([] { Dropout::Run(Tensor::Ones({1}), 2.0, false); },
                             "Dropout: expected a probability in [0, 1], got 2");
     ExpectError<ValueError>([] { Dropout::Run(nullptr); }, "Dropout: input 0 is null");

@@ -1,6 +1,7 @@
 // Gather, Scatter and Embedding.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
