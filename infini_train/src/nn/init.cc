@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
 #include <vector>
 
@@ -52,19 +53,33 @@ double NormalCdf(double z) {
     return 0.5 * std::erfc(-z / std::numbers::sqrt2);
 }
 
-// The inverse of NormalCdf for p in (0, 1/2]: Winitzki's closed approximation (2008), good for three digits, and two
-// steps of Halley's method, each of which triples them.
-double NormalQuantileLow(double p) {
-    constexpr double kA = 0.147;
-    const double log_term = std::log(4 * p * (1 - p));
-    const double half = 2 / (std::numbers::pi * kA) + log_term / 2;
-    double z = -std::numbers::sqrt2 * std::sqrt(std::max(std::sqrt(half * half - log_term / kA) - half, 0.0));
-    for (int step = 0; step < 2; ++step) {
-        const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
-        const double newton = (NormalCdf(z) - p) / density;
-        z -= newton / (1 + z * newton / 2);
+// A polynomial, highest power first.
+template <size_t kTerms>
+double Polynomial(const double (&coefficients)[kTerms], double x) {
+    double sum = 0;
+    for (const double coefficient : coefficients) {
+        sum = sum * x + coefficient;
     }
-    return z;
+    return sum;
+}
+
+// The inverse of NormalCdf for p in (0, 1/2], to nine digits: Acklam's rational approximations (2003), one for the tail
+// and one for the middle.
+double NormalQuantileLow(double p) {
+    if (p < 0.02425) {
+        constexpr double kTop[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
+                                   -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
+        constexpr double kBottom[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
+                                      3.754408661907416e+00, 1};
+        const double q = std::sqrt(-2 * std::log(p));
+        return Polynomial(kTop, q) / Polynomial(kBottom, q);
+    }
+    constexpr double kTop[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
+                               1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
+    constexpr double kBottom[] = {-5.447609879822406e+01, 1.615858368580409e+02,  -1.556989798598866e+02,
+                                  6.680131188771972e+01,  -1.328068155288572e+01, 1};
+    const double q = p - 0.5;
+    return q * Polynomial(kTop, q * q) / Polynomial(kBottom, q * q);
 }
 
 double NormalQuantile(double p) {
