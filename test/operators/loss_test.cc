@@ -13,6 +13,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/near.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train::test {
 namespace {
@@ -90,7 +91,7 @@ struct Shape {
     std::vector<int64_t> logits, labels;
 };
 
-TEST(CrossEntropy, ValuesAndGradients) {
+void ValuesAndGradients() {
     const Shape shapes[] = {{{10}, {}},    {{4, 10}, {4}},      {{64, 3}, {64}},   {{3, 2500}, {3}},
                             {{2, 1}, {2}}, {{2, 5, 3}, {2, 3}}, {{40, 300}, {40}}, {{2, 3, 2, 4}, {2, 2, 4}}};
     for (const DataType dtype : {DataType::kFLOAT64, DataType::kFLOAT32, DataType::kBFLOAT16, DataType::kFLOAT16}) {
@@ -127,6 +128,10 @@ TEST(CrossEntropy, ValuesAndGradients) {
             }
         }
     }
+}
+
+TEST(CrossEntropy, ValuesAndGradientsOnEveryInstructionSet) {
+    ForEachInstructionSet(ValuesAndGradients);
 }
 
 TEST(CrossEntropy, SecondDerivatives) {
@@ -169,7 +174,7 @@ TEST(CrossEntropy, NothingCounts) {
     ExpectNear(Loss(empty, no_labels, {-100, 0, Reduction::kSum}), {0}, 0);
 }
 
-TEST(CrossEntropy, LargeAndInfiniteLogits) {
+void LargeAndInfiniteLogits() {
     constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
     const auto zero = Tensor::FromVector<int64_t>({0});
     const auto loss = [&](const std::vector<float> &row) {
@@ -191,6 +196,10 @@ TEST(CrossEntropy, LargeAndInfiniteLogits) {
     EXPECT_NEAR(loss(row), 97, 1e-5);
     row[2950] = NAN;
     EXPECT_TRUE(std::isnan(loss(row)));
+}
+
+TEST(CrossEntropy, LargeAndInfiniteLogitsOnEveryInstructionSet) {
+    ForEachInstructionSet(LargeAndInfiniteLogits);
 }
 
 TEST(CrossEntropy, LayoutsOfLogitsLabelsAndGradients) {

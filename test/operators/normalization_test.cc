@@ -11,6 +11,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/near.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train::test {
 namespace {
@@ -75,7 +76,7 @@ double Tolerance(DataType dtype) {
     }
 }
 
-TEST(LayerNorm, ValuesAndGradients) {
+void ValuesAndGradients() {
     const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> cases = {
         {{3, 5}, {5}},       {{2, 3, 8}, {8}},       {{4, 768}, {768}}, {{200, 17}, {17}},  {{7}, {7}},
         {{2, 3, 4}, {3, 4}}, {{2, 3, 4}, {2, 3, 4}}, {{5, 1}, {1}},     {{2, 1500}, {1500}}};
@@ -111,6 +112,10 @@ TEST(LayerNorm, ValuesAndGradients) {
             }
         }
     }
+}
+
+TEST(LayerNorm, ValuesAndGradientsOnEveryInstructionSet) {
+    ForEachInstructionSet(ValuesAndGradients);
 }
 
 TEST(LayerNorm, BothWaysToTheGradientAgree) {

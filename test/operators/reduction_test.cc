@@ -14,6 +14,7 @@
 
 #include "infini_train/src/autograd/sum_to.h"
 #include "test/operators/near.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train::test {
 namespace {
@@ -73,7 +74,7 @@ void CheckAll(const TensorPtr &x, const std::vector<int64_t> &reduced, const std
     ExpectNear(x->Min(reduced, true), Fold(x, reduced, Smaller), 0, what + " min");
 }
 
-TEST(Reduction, EveryShapeDimensionAndLayout) {
+void EveryShapeDimensionAndLayout() {
     const std::vector<std::vector<int64_t>> shapes = {{1},        {5},          {17},         {3, 4},     {2, 33},
                                                       {33, 2},    {40, 3},      {3, 1, 5},    {4, 5, 6},  {2, 3, 4, 5},
                                                       {70, 9, 2}, {2, 1030, 3}, {1, 1, 2050}, {2, 70, 35}};
@@ -105,7 +106,11 @@ TEST(Reduction, EveryShapeDimensionAndLayout) {
     }
 }
 
-TEST(Reduction, EveryType) {
+TEST(Reduction, EveryShapeDimensionAndLayoutOnEveryInstructionSet) {
+    ForEachInstructionSet(EveryShapeDimensionAndLayout);
+}
+
+void EveryType() {
     for (const DataType dtype : kAllDataTypes) {
         const auto x = Counted({3, 5, 20}, dtype);
         for (const std::vector<int64_t> &reduced : {std::vector<int64_t>{2}, {1}, {0, 2}, {0, 1, 2}}) {
@@ -119,6 +124,10 @@ TEST(Reduction, EveryType) {
         EXPECT_EQ(x->Argmax()->Item<int64_t>(), dtype == DataType::kBOOL ? 1 : 2) << ToString(dtype);
         EXPECT_EQ(x->Argmin(2)->ToVector<int64_t>(), std::vector<int64_t>(15, 0)) << ToString(dtype);
     }
+}
+
+TEST(Reduction, EveryTypeOnEveryInstructionSet) {
+    ForEachInstructionSet(EveryType);
 }
 
 TEST(Reduction, ExtremeIntegers) {
@@ -181,7 +190,7 @@ TEST(Reduction, SumsOfManyElementsAreAccurate) {
     EXPECT_EQ(Tensor::Ones({5000, 3}, DataType::kFLOAT16)->Mean(0)->ToVector<float>(), std::vector<float>(3, 1.0F));
 }
 
-TEST(Reduction, InfinitiesAndOverflow) {
+void InfinitiesAndOverflow() {
     const auto x = Tensor::FromVector<float>({3e38F, 3e38F, -3e38F});
     EXPECT_TRUE(std::isinf(x->Sum()->Item<float>()) || x->Sum()->Item<float>() == 3e38F);
     ExpectNear(Tensor::FromVector<float>({1, INFINITY, 2})->Sum(), {kInf}, 0);
@@ -192,7 +201,11 @@ TEST(Reduction, InfinitiesAndOverflow) {
     ExpectNear(many->Mean(), {kInf}, 0);
 }
 
-TEST(Reduction, NanIsTheExtreme) {
+TEST(Reduction, InfinitiesAndOverflowOnEveryInstructionSet) {
+    ForEachInstructionSet(InfinitiesAndOverflow);
+}
+
+void NanIsTheExtreme() {
     for (const DataType dtype : {DataType::kFLOAT32, DataType::kFLOAT64, DataType::kBFLOAT16, DataType::kFLOAT16}) {
         for (const int64_t n : {1, 3, 8, 19, 64, 1500, 70'000}) {
             for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
@@ -212,6 +225,10 @@ TEST(Reduction, NanIsTheExtreme) {
     const auto infinite = Tensor::FromVector<float>({-INFINITY, -INFINITY});
     ExpectNear(infinite->Max(), {-kInf}, 0);
     EXPECT_EQ(infinite->Argmax()->Item<int64_t>(), 0);
+}
+
+TEST(Reduction, NanIsTheExtremeOnEveryInstructionSet) {
+    ForEachInstructionSet(NanIsTheExtreme);
 }
 
 TEST(Reduction, PositionsAreThoseOfTheFirst) {

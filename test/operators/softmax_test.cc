@@ -11,6 +11,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/near.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train::test {
 namespace {
@@ -91,7 +92,7 @@ const std::vector<std::vector<int64_t>> kShapes = {{1},       {7},         {8}, 
                                                    {2, 64},   {4, 1},      {3, 257}, {2, 5, 6},   {4, 3, 9},
                                                    {2, 3000}, {5, 2, 300}, {600, 3}, {2, 3, 4, 5}};
 
-TEST(Softmax, EveryDimensionAndType) {
+void EveryDimensionAndType() {
     for (const DataType dtype : {DataType::kFLOAT64, DataType::kFLOAT32, DataType::kBFLOAT16, DataType::kFLOAT16}) {
         for (const auto &dims : kShapes) {
             const auto x = NoiseTensor(dims, DataType::kFLOAT64)->Mul(4)->To(dtype);
@@ -106,7 +107,11 @@ TEST(Softmax, EveryDimensionAndType) {
     }
 }
 
-TEST(Softmax, GradientsOfEveryDimensionAndType) {
+TEST(Softmax, EveryDimensionAndTypeOnEveryInstructionSet) {
+    ForEachInstructionSet(EveryDimensionAndType);
+}
+
+void GradientsOfEveryDimensionAndType() {
     for (const DataType dtype : {DataType::kFLOAT64, DataType::kFLOAT32, DataType::kBFLOAT16, DataType::kFLOAT16}) {
         for (const auto &dims : kShapes) {
             for (size_t dim = 0; dim < dims.size(); ++dim) {
@@ -125,6 +130,10 @@ TEST(Softmax, GradientsOfEveryDimensionAndType) {
     }
 }
 
+TEST(Softmax, GradientsOfEveryDimensionAndTypeOnEveryInstructionSet) {
+    ForEachInstructionSet(GradientsOfEveryDimensionAndType);
+}
+
 TEST(Softmax, SecondDerivatives) {
     for (const int64_t dim : {0, 1, 2}) {
         ExpectSecondDerivative([&](const TensorPtr &at) { return at->Softmax(dim); }, NoiseTensor({3, 7, 2}, 5));
@@ -132,7 +141,7 @@ TEST(Softmax, SecondDerivatives) {
     }
 }
 
-TEST(Softmax, InfinitiesAndNan) {
+void InfinitiesAndNan() {
     const auto x = Tensor::FromVector<float>(
         {0, -INFINITY, 0, -INFINITY, -INFINITY, -INFINITY, 1, NAN, 2, 1, INFINITY, 2}, std::vector<int64_t>{4, 3});
     const std::vector<double> expected = {0.5, 0, 0.5, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan};
@@ -144,13 +153,21 @@ TEST(Softmax, InfinitiesAndNan) {
     ExpectNear(x->Transpose(0, 1)->LogSoftmax(0)->Transpose(0, 1), logs, 1e-7);
 }
 
-TEST(Softmax, LargeValuesDontOverflow) {
+TEST(Softmax, InfinitiesAndNanOnEveryInstructionSet) {
+    ForEachInstructionSet(InfinitiesAndNan);
+}
+
+void LargeValuesDontOverflow() {
     const auto x = Tensor::FromVector<float>({1e4F, 1e4F, -1e4F, 3e38F, -3e38F, 0}, std::vector<int64_t>{2, 3});
     ExpectNear(x->Softmax(), {0.5, 0.5, 0, 1, 0, 0}, 1e-7);
     const auto y = Tensor::FromVector<float>({-1000, -1001})->LogSoftmax();
     ExpectNear(y, {-0.31326168751822286, -1.3132616875182228}, 1e-6);
     // The probability is subnormal in float32, its logarithm is not.
     ExpectNear(Tensor::FromVector<float>({0, -95})->LogSoftmax(), {0, -95}, 1e-6);
+}
+
+TEST(Softmax, LargeValuesDontOverflowOnEveryInstructionSet) {
+    ForEachInstructionSet(LargeValuesDontOverflow);
 }
 
 TEST(Softmax, LayoutsAndEmptyTensors) {
