@@ -17,6 +17,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/derivative.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train {
 namespace {
@@ -100,7 +101,7 @@ void CheckConversion(const TensorPtr &input, const TensorPtr &output) {
     }
 }
 
-TEST(Copy, ConvertsEveryTypeToEveryOther) {
+void CheckAllConversions() {
     for (const DataType from : kAllDataTypes) {
         for (const DataType to : kAllDataTypes) {
             DispatchDtype(from, [&]<typename From>() {
@@ -120,6 +121,10 @@ TEST(Copy, ConvertsEveryTypeToEveryOther) {
             });
         }
     }
+}
+
+TEST(Copy, ConvertsEveryTypeToEveryOther) {
+    test::ForEachInstructionSet(CheckAllConversions);
 }
 
 TEST(Copy, MovesAnyStridesOfAnySize) {

@@ -18,6 +18,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/derivative.h"
+#include "test/support/instruction_sets.h"
 
 namespace infini_train {
 namespace {
@@ -218,7 +219,7 @@ TEST(Driver, DoesNotDependOnThreads) {
     SetNumThreads(before);
 }
 
-TEST(Corners, NanAndInfinity) {
+void CheckCorners() {
     for (const DataType dtype : kFloats) {
         const std::string name = ToString(dtype);
         const auto x = Of({kNan, kInf, -kInf, 0, -2, 3}, dtype);
@@ -242,6 +243,10 @@ TEST(Corners, NanAndInfinity) {
         ExpectValues(x->Ge(Scalar(0)), {0, 1, 0, 1, 0, 1}, name);
         ExpectValues(x->And(x), {1, 1, 1, 0, 1, 1}, name);
     }
+}
+
+TEST(Corners, NanAndInfinity) {
+    test::ForEachInstructionSet(CheckCorners);
 }
 
 TEST(Comparisons, EveryOperator) {
