@@ -15,6 +15,7 @@ public:
     static constexpr char kType[] = "Equals";
     Equals();
 };
+/// a == other
 class INFINI_TRAIN_EXPORT EqualsScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "EqualsScalar";
@@ -27,6 +28,7 @@ public:
     static constexpr char kType[] = "NotEquals";
     NotEquals();
 };
+/// a != other
 class INFINI_TRAIN_EXPORT NotEqualsScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "NotEqualsScalar";
@@ -39,6 +41,7 @@ public:
     static constexpr char kType[] = "Lt";
     Lt();
 };
+/// a < other
 class INFINI_TRAIN_EXPORT LtScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "LtScalar";
@@ -51,6 +54,7 @@ public:
     static constexpr char kType[] = "Le";
     Le();
 };
+/// a <= other
 class INFINI_TRAIN_EXPORT LeScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "LeScalar";
@@ -63,6 +67,7 @@ public:
     static constexpr char kType[] = "Gt";
     Gt();
 };
+/// a > other
 class INFINI_TRAIN_EXPORT GtScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "GtScalar";
@@ -75,6 +80,7 @@ public:
     static constexpr char kType[] = "Ge";
     Ge();
 };
+/// a >= other
 class INFINI_TRAIN_EXPORT GeScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "GeScalar";
@@ -87,6 +93,7 @@ public:
     static constexpr char kType[] = "And";
     And();
 };
+/// a && other
 class INFINI_TRAIN_EXPORT AndScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "AndScalar";
@@ -99,6 +106,7 @@ public:
     static constexpr char kType[] = "Or";
     Or();
 };
+/// a || other
 class INFINI_TRAIN_EXPORT OrScalar : public CompareFunction {
 public:
     static constexpr char kType[] = "OrScalar";

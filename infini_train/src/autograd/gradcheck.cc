@@ -60,6 +60,15 @@ bool IsChecked(const TensorPtr &output) {
     return output != nullptr && output->requires_grad();
 }
 
+// Copies at once: an output may share memory with the input that the next difference changes.
+std::vector<std::vector<double>> FlatOutputs(const TensorList &all, const std::vector<size_t> &positions) {
+    std::vector<std::vector<double>> values;
+    for (const size_t position : positions) {
+        values.push_back(Flat(all[position]));
+    }
+    return values;
+}
+
 /// Of the outputs at `outputs` with respect to one input, by central differences.
 std::vector<Jacobian> Numerical(const CheckedFunction &function, const TensorList &inputs, size_t input,
                                 const std::vector<size_t> &outputs, double eps) {
@@ -73,15 +82,14 @@ std::vector<Jacobian> Numerical(const CheckedFunction &function, const TensorLis
             // What was really added, after rounding.
             element = Scalar(value + eps).To<T>();
             const auto upper = Scalar(element).To<double>();
-            const TensorList above = function(inputs);
+            const auto above = FlatOutputs(function(inputs), outputs);
             element = Scalar(value - eps).To<T>();
             const auto lower = Scalar(element).To<double>();
-            const TensorList below = function(inputs);
+            const auto below = FlatOutputs(function(inputs), outputs);
             element = original;
             for (size_t o = 0; o < outputs.size(); ++o) {
-                const std::vector<double> high = Flat(above[outputs[o]]), low = Flat(below[outputs[o]]);
-                for (size_t k = 0; k < high.size(); ++k) {
-                    jacobians[o][static_cast<size_t>(row)].push_back((high[k] - low[k]) / (upper - lower));
+                for (size_t k = 0; k < above[o].size(); ++k) {
+                    jacobians[o][static_cast<size_t>(row)].push_back((above[o][k] - below[o][k]) / (upper - lower));
                 }
             }
         });
