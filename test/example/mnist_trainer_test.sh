@@ -65,8 +65,8 @@ write_split() {
         done
         images+=$(printf '\\x%02x' "${pixels[@]}")
     done
-    printf "$images" >"data/$prefix-images-idx3-ubyte"
-    printf "$labels" >"data/$prefix-labels-idx1-ubyte"
+    printf %b "$images" >"data/$prefix-images-idx3-ubyte"
+    printf %b "$labels" >"data/$prefix-labels-idx1-ubyte"
 }
 
 rm -rf "$work"
