@@ -13,7 +13,7 @@
 // give 0 for what would be subnormal. The double versions are the standard library's.
 
 /// Inlined always: a call in a loop would keep it from being vectorised.
-#define INFINI_TRAIN_FUNCTOR INFINI_TRAIN_HOST_DEVICE [[gnu::always_inline]] inline
+#define INFINI_TRAIN_FUNCTOR [[gnu::always_inline]] INFINI_TRAIN_HOST_DEVICE inline
 
 namespace infini_train::math {
 
