@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,15 @@
 #include "infini_train/include/core/device_backend.h"
 #include "infini_train/include/device.h"
 #include "infini_train/include/tensor.h"
+
+namespace infini_train {
+
+/// How GoogleTest prints a parameter.
+inline void PrintTo(Device::DeviceType type, std::ostream *stream) {
+    *stream << ToString(type);
+}
+
+}  // namespace infini_train
 
 namespace infini_train::test {
 
