@@ -145,9 +145,9 @@ protected:
     virtual std::shared_ptr<Module> CloneImpl() const;
 
     /// Register a leaf as a parameter, a tensor as a buffer (saved with the module unless not `persistent`), a module
-    /// as a child; give back what they were given. A null parameter takes the name alone, to be set later; a null buffer
-    /// or module registers nothing. ValueError for an empty name, one with a dot, one that is taken, or a child that
-    /// contains this module.
+    /// as a child; give back what they were given. A null parameter takes the name alone, to be set later; a null
+    /// buffer or module registers nothing. ValueError for an empty name, one with a dot, one that is taken, or a child
+    /// that contains this module.
     TensorPtr RegisterParameter(const std::string &name, TensorPtr parameter);
     TensorPtr RegisterBuffer(const std::string &name, TensorPtr buffer, bool persistent = true);
     template <typename M>
