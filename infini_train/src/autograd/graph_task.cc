@@ -289,6 +289,9 @@ void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
 }
 
 void GraphTask::RunNode(Node &node) {
+    if (!node.executes && node.captures.empty()) {
+        return;  // a root that leads to no target: what else its gradient is made of isn't computed
+    }
     Function &function = *node.function;
     TensorList gradients = std::move(node.gradients);
     RunTensorHooks(function, gradients);

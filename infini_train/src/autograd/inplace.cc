@@ -65,6 +65,17 @@ DataType BinaryResult(BinaryOp op, DataType dtype) {
     return op == BinaryOp::kDiv ? FloatType(dtype) : dtype;
 }
 
+// A tensor of plain values may join the graph, but then nothing else may show its memory: that would stay outside and
+// the gradient of what is read through it would be lost.
+void CheckMayJoin(const Tensor &self, const char *name) {
+    if (!self.requires_grad() && self.storage().use_count() > 1) {
+        Throw<AutogradError>(
+            "{}: a tensor of shape {} that shares its memory with another, as a view does, and requires no gradient "
+            "can't take values that require one; use Clone first, or build the result with Concat or Stack",
+            name, FormatDims(self.Dims()));
+    }
+}
+
 // `compute()` gives the result out of place.
 template <typename Compute>
 TensorPtr Binary(const TensorPtr &self, const TensorPtr &other, BinaryOp op, const char *name, Compute compute) {
@@ -74,6 +85,7 @@ TensorPtr Binary(const TensorPtr &self, const TensorPtr &other, BinaryOp op, con
     CheckCast(result, self->Dtype(), name);
     CheckBroadcast(*self, *other, name);
     if (IsRecorded(*self, other)) {
+        CheckMayJoin(*self, name);
         RebaseInPlace(self, compute()->To(self->Dtype()));
         return self;
     }
@@ -183,7 +195,12 @@ TensorPtr Tensor::Sub_(Scalar other) {
     return autograd::BinaryScalar(Self(), other, BinaryOp::kSub, "Sub_", [&] { return Sub(other); });
 }
 TensorPtr Tensor::Mul_(const TensorPtr &other) {
-    return autograd::Binary(Self(), other, BinaryOp::kMul, "Mul_", [&] { return Mul(other); });
+    return autograd::Binary(Self(), other, BinaryOp::kMul, "Mul_", [&] {
+        // The derivative by `other` wants the values that are about to be overwritten.
+        const bool needed = autograd::GradMode::IsEnabled() && other->requires_grad();
+        const TensorPtr factor = needed ? Clone() : Self();
+        return factor->Mul(other.get() == this ? factor : other);
+    });
 }
 TensorPtr Tensor::Mul_(Scalar other) {
     return autograd::BinaryScalar(Self(), other, BinaryOp::kMul, "Mul_", [&] { return Mul(other); });
@@ -226,6 +243,7 @@ TensorPtr Tensor::Copy_(const TensorPtr &source) {
     const TensorPtr here = source->To(GetDevice());
     autograd::CheckBroadcast(*self, *here, "Copy_");
     if (autograd::IsRecorded(*self, here)) {
+        autograd::CheckMayJoin(*self, "Copy_");
         autograd::RebaseInPlace(self, std::make_shared<autograd::CopyOver>()->Apply({self, here})[0]);
         return self;
     }
