@@ -105,7 +105,8 @@ void PrintRun(const nn::Module &model, const Data &data, const Device &device, c
     table.AddRow({"model", fmt::format("{}, {} parameters", FLAGS_model, parameters)});
     table.AddRow(
         {"optimizer", fmt::format("{}, learning rate {}, {}", FLAGS_optimizer, LearningRate(), FLAGS_lr_schedule)});
-    table.AddRow({"batches", fmt::format("{} images, {} epochs", FLAGS_bs, FLAGS_num_epoch)});
+    table.AddRow(
+        {"batches", fmt::format("{} images, {} epoch{}", FLAGS_bs, FLAGS_num_epoch, FLAGS_num_epoch == 1 ? "" : "s")});
     table.AddRow({"device", fmt::format("{}, {} threads", device.ToString(), GetNumThreads())});
     table.AddRow({"seed", std::to_string(FLAGS_seed)});
     std::cout << table.ToString(terminal) << std::flush;

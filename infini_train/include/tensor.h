@@ -339,72 +339,40 @@ public:
     void CopyFrom(const TensorPtr &source) { Copy_(source); }
 
     // A literal 0 would be a null pointer as well as a number: integers are numbers.
-    template <std::integral T>
-    TensorPtr Add(T other) {
-        return Add(Scalar(other));
+#define INFINI_TRAIN_INTEGER_OPERAND(Method) \
+    template <std::integral T>               \
+    TensorPtr Method(T other) {              \
+        return Method(Scalar(other));        \
     }
-    template <std::integral T>
-    TensorPtr Sub(T other) {
-        return Sub(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Mul(T other) {
-        return Mul(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Div(T other) {
-        return Div(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Equals(T other) {
-        return Equals(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr NotEquals(T other) {
-        return NotEquals(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Lt(T other) {
-        return Lt(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Le(T other) {
-        return Le(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Gt(T other) {
-        return Gt(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Ge(T other) {
-        return Ge(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Add_(T other) {
-        return Add_(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Sub_(T other) {
-        return Sub_(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Mul_(T other) {
-        return Mul_(Scalar(other));
-    }
-    template <std::integral T>
-    TensorPtr Div_(T other) {
-        return Div_(Scalar(other));
-    }
+    INFINI_TRAIN_INTEGER_OPERAND(Add)
+    INFINI_TRAIN_INTEGER_OPERAND(Sub)
+    INFINI_TRAIN_INTEGER_OPERAND(Mul)
+    INFINI_TRAIN_INTEGER_OPERAND(Div)
+    INFINI_TRAIN_INTEGER_OPERAND(Equals)
+    INFINI_TRAIN_INTEGER_OPERAND(NotEquals)
+    INFINI_TRAIN_INTEGER_OPERAND(Lt)
+    INFINI_TRAIN_INTEGER_OPERAND(Le)
+    INFINI_TRAIN_INTEGER_OPERAND(Gt)
+    INFINI_TRAIN_INTEGER_OPERAND(Ge)
+    INFINI_TRAIN_INTEGER_OPERAND(Add_)
+    INFINI_TRAIN_INTEGER_OPERAND(Sub_)
+    INFINI_TRAIN_INTEGER_OPERAND(Mul_)
+    INFINI_TRAIN_INTEGER_OPERAND(Div_)
+#undef INFINI_TRAIN_INTEGER_OPERAND
 
     // ---- Autograd ---------------------------------------------------------------------------------------------------
 
-    bool requires_grad() const { return autograd_meta_ != nullptr && autograd_meta_->requires_grad; }
+    bool requires_grad() const {
+        return autograd_meta_ != nullptr && autograd_meta_->requires_grad;
+    }
     /// Only for leaves (AutogradError) of a floating-point type (DtypeError).
     void set_requires_grad(bool requires_grad);
     /// Sets requires_grad and gives the tensor itself.
     TensorPtr RequiresGrad();
     /// Whether no recorded function made it.
-    bool is_leaf() const { return grad_fn() == nullptr; }
+    bool is_leaf() const {
+        return grad_fn() == nullptr;
+    }
     /// The accumulated gradient, or null.
     TensorPtr grad() const;
     /// Null clears it; otherwise its dims, data type and device must be the tensor's.
@@ -443,6 +411,14 @@ public:
             return AddHook(TensorHook(std::forward<F>(hook)), options);
         }
     }
+    /// RegisterHook of a leaf, under InfiniTrain's name: what runs before its gradient is accumulated.
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterPreAccumulateGradHook(F &&hook, const HookOptions &options = {}) {
+        if (!is_leaf()) {
+            throw AutogradError("Tensor::RegisterPreAccumulateGradHook: only a leaf accumulates a gradient");
+        }
+        return RegisterHook(std::forward<F>(hook), options);
+    }
     /// Runs `hook(leaf)` each time a gradient has been accumulated into this leaf.
     std::shared_ptr<HookHandle> RegisterPostAccumulateGradHook(PostAccumulateHook hook,
                                                                const HookOptions &options = {});
@@ -453,8 +429,12 @@ public:
     bool retains_grad() const;
 
     // For the autograd layer.
-    internal::AutogradMetaBase *autograd_meta() const { return autograd_meta_.get(); }
-    void set_autograd_meta(std::unique_ptr<internal::AutogradMetaBase> meta) { autograd_meta_ = std::move(meta); }
+    internal::AutogradMetaBase *autograd_meta() const {
+        return autograd_meta_.get();
+    }
+    void set_autograd_meta(std::unique_ptr<internal::AutogradMetaBase> meta) {
+        autograd_meta_ = std::move(meta);
+    }
     /// shared_from_this, with an error that explains when the tensor isn't owned by a shared pointer.
     TensorPtr Self() const;
 
@@ -489,37 +469,19 @@ INFINI_TRAIN_EXPORT TensorPtr operator/(const TensorPtr &a, const TensorPtr &b);
 INFINI_TRAIN_EXPORT TensorPtr operator/(const TensorPtr &a, Scalar b);
 INFINI_TRAIN_EXPORT TensorPtr operator/(Scalar a, const TensorPtr &b);
 
-template <std::integral T>
-TensorPtr operator+(const TensorPtr &a, T b) {
-    return a + Scalar(b);
-}
-template <std::integral T>
-TensorPtr operator+(T a, const TensorPtr &b) {
-    return Scalar(a) + b;
-}
-template <std::integral T>
-TensorPtr operator-(const TensorPtr &a, T b) {
-    return a - Scalar(b);
-}
-template <std::integral T>
-TensorPtr operator-(T a, const TensorPtr &b) {
-    return Scalar(a) - b;
-}
-template <std::integral T>
-TensorPtr operator*(const TensorPtr &a, T b) {
-    return a * Scalar(b);
-}
-template <std::integral T>
-TensorPtr operator*(T a, const TensorPtr &b) {
-    return Scalar(a) * b;
-}
-template <std::integral T>
-TensorPtr operator/(const TensorPtr &a, T b) {
-    return a / Scalar(b);
-}
-template <std::integral T>
-TensorPtr operator/(T a, const TensorPtr &b) {
-    return Scalar(a) / b;
-}
+#define INFINI_TRAIN_INTEGER_OPERATOR(symbol)            \
+    template <std::integral T>                           \
+    TensorPtr operator symbol(const TensorPtr &a, T b) { \
+        return a symbol Scalar(b);                       \
+    }                                                    \
+    template <std::integral T>                           \
+    TensorPtr operator symbol(T a, const TensorPtr &b) { \
+        return Scalar(a) symbol b;                       \
+    }
+INFINI_TRAIN_INTEGER_OPERATOR(+)
+INFINI_TRAIN_INTEGER_OPERATOR(-)
+INFINI_TRAIN_INTEGER_OPERATOR(*)
+INFINI_TRAIN_INTEGER_OPERATOR(/)
+#undef INFINI_TRAIN_INTEGER_OPERATOR
 
 }  // namespace infini_train

@@ -397,6 +397,15 @@ TEST(TensorHook, NeedsATensorThatRequiresGrad) {
     EXPECT_NE(Thrown<AutogradError>([&] { interior->RegisterPostAccumulateGradHook([](const TensorPtr &) {}); }), "");
 }
 
+TEST(TensorHook, PreAccumulateHookOfALeaf) {
+    auto x = Leaf(1);
+    x->RegisterPreAccumulateGradHook([](const TensorPtr &grad) { return grad->Mul(2); });
+    (x * 3)->Backward();
+    EXPECT_EQ(Values(x->grad()), (Floats{6}));
+    auto interior = x * 2;
+    EXPECT_NE(Thrown<AutogradError>([&] { interior->RegisterPreAccumulateGradHook([](const TensorPtr &) {}); }), "");
+}
+
 TEST(TensorHook, ClassBasedPostAccumulateHook) {
     class Halve : public autograd::PostAccumulateGradHook {
         void operator()(const TensorPtr &leaf) override { leaf->grad()->Mul_(0.5); }
