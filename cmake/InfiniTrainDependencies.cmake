@@ -4,7 +4,6 @@ find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(nlohmann_json 3.9 REQUIRED)
 find_package(glog REQUIRED)
 find_package(fmt 9 REQUIRED)
-find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 
 # ThreadSanitizer doesn't understand libgomp's barriers: the library then uses std::thread.

@@ -28,7 +28,7 @@ install(
     DESTINATION "${INFINI_TRAIN_CMAKE_DIR}")
 
 # A static library's dependencies belong to every link line, so that `pkg-config --libs` is enough without --static.
-set(requires "libhwy, libglog, fmt, zlib")
+set(requires "libhwy, libglog, fmt")
 set(libs "-pthread ${OpenMP_CXX_FLAGS}")
 if(NOT INFINI_TRAIN_WITH_OPENMP)
     set(libs "-pthread")

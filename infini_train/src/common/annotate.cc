@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <typeinfo>
 
+#include <glog/logging.h>
+
 namespace infini_train {
 namespace {
 
@@ -27,6 +29,16 @@ void RethrowAnnotated(const std::string &context) {
         RethrowAs<std::runtime_error, std::logic_error, std::invalid_argument, std::out_of_range, std::domain_error,
                   std::length_error, std::range_error, std::overflow_error, std::underflow_error>(
             exception, std::string(exception.what()) + " [" + context + "]");
+    }
+}
+
+void LogDropped(const char *who) noexcept {
+    try {
+        throw;
+    } catch (const std::exception &exception) {
+        LOG(WARNING) << who << ": dropped, since another exception is on its way: " << exception.what();
+    } catch (...) {
+        LOG(WARNING) << who << ": dropped an exception, since another one is on its way";
     }
 }
 

@@ -170,13 +170,10 @@ void Module::RunAlwaysCalled(const TensorList &inputs, const TensorList &outputs
         return wants;
     };
     for (const ModuleHooks *hooks : both) {
-        hooks->forward_post.ForEachIf(last_hook_id, wanted,
-                                      [&](const ModulePostHookFn &hook, const infini_train::internal::HookState &) {
-                                          try {
-                                              hook(this, inputs, outputs);
-                                          } catch (...) {
-                                          }
-                                      });
+        hooks->forward_post.ForEachIf(
+            last_hook_id, wanted, [&](const ModulePostHookFn &hook, const infini_train::internal::HookState &) {
+                RunDroppingExceptions("a forward post hook", [&] { hook(this, inputs, outputs); });
+            });
     }
 }
 

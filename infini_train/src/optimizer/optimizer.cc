@@ -163,11 +163,7 @@ void Optimizer::RunRemaining(uint64_t last_id, const internal::HookState *latest
     };
     for (const HookList<OptimizerHook> *list : both) {
         list->ForEachIf(last_id, wanted, [&](const OptimizerHook &hook, const internal::HookState &) {
-            try {
-                hook(this);
-            } catch (...) {
-                // The exception that is under way says more.
-            }
+            RunDroppingExceptions("a step post hook", [&] { hook(this); });
         });
     }
 }
