@@ -174,11 +174,6 @@ public:
     HookList &operator=(const HookList &) = delete;
 
     bool empty() const { return store_->size.load(std::memory_order_acquire) == 0; }
-    bool Contains(const internal::HookState &state) const {
-        const auto entries = Snapshot();
-        return std::any_of(entries->begin(), entries->end(),
-                           [&](const auto &entry) { return entry->state.get() == &state; });
-    }
     size_t size() const { return store_->size.load(std::memory_order_acquire); }
 
     std::shared_ptr<HookHandle> Add(HookType hook, const HookOptions &options = {}) {

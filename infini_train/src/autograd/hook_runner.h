@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
 #include <utility>
@@ -50,30 +51,53 @@ public:
         Run(hooks, "post", list, gradients, target, first, second);
     }
 
-    uint64_t last_id() const { return last_id_; }
-    /// The hook that was begun last.
-    const infini_train::internal::HookState *latest() const { return latest_; }
-    void ForgetLatest() { latest_ = nullptr; }
+    /// RunPost of forward hooks. Once something has thrown, into `failure`, only hooks that are always called run: what
+    /// they return or throw themselves is dropped.
+    template <typename Hook, typename Target>
+    void RunPostAlways(const HookList<Hook> &hooks, TensorList &list, Target *target, const TensorList &first,
+                       const TensorList &second, std::exception_ptr *failure) const {
+        hooks.ForEachIf(
+            last_id_, [&](const State &state) { return *failure == nullptr || state.always_call; },
+            [&](const Hook &hook, const State &state) {
+                const bool failed = *failure != nullptr;
+                try {
+                    if (failed) {
+                        hook(target, first, second);
+                    } else {
+                        Call(hook, state, "post", list, /*gradients=*/false, target, first, second);
+                    }
+                } catch (...) {
+                    if (!failed) {
+                        *failure = std::current_exception();
+                    }
+                }
+            });
+    }
 
 private:
+    using State = infini_train::internal::HookState;
+
     template <typename Hook, typename Target, typename... Args>
     void Run(const HookList<Hook> &hooks, const char *point, TensorList &list, bool gradients, Target *target,
              const Args &...args) const {
-        hooks.ForEach(last_id_, [&](const Hook &hook, const infini_train::internal::HookState &state) {
-            latest_ = &state;
-            HookResult result =
-                WithContext([&] { return Describe(point, state); }, [&] { return hook(target, args...); });
-            if (result && !result->empty()) {
-                CheckReplacement(*result, list, gradients, [&] { return Describe(point, state); });
-                list = *std::move(result);
-            }
+        hooks.ForEach(last_id_, [&](const Hook &hook, const State &state) {
+            Call(hook, state, point, list, gradients, target, args...);
         });
+    }
+
+    template <typename Hook, typename Target, typename... Args>
+    void Call(const Hook &hook, const State &state, const char *point, TensorList &list, bool gradients, Target *target,
+              const Args &...args) const {
+        HookResult result = WithContext([&] { return Describe(point, state); }, [&] { return hook(target, args...); });
+        if (result && !result->empty()) {
+            CheckReplacement(*result, list, gradients, [&] { return Describe(point, state); });
+            list = *std::move(result);
+        }
     }
 
     const char *const direction_;
     const Owner owner_;
     const uint64_t last_id_;
-    mutable const infini_train::internal::HookState *latest_ = nullptr;
 };
 
 }  // namespace infini_train::autograd

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <unordered_set>
 
@@ -123,11 +124,13 @@ TensorList Module::operator()(const TensorList &inputs) {
 
 TensorList Module::CallHooked(const TensorList &inputs) {
     const std::array<const ModuleHooks *, 2> both = {&GlobalModuleHooks(), hooks_.get()};
-    HookRunner runner(
+    const HookRunner runner(
         "forward", [this] { return Describe(); }, infini_train::internal::LatestHookId());
     const TensorList *current = &inputs;
     TensorList replaced;  // where hooks put something else in the inputs' place
     TensorList outputs;
+    std::optional<BackwardHookCall> backward;
+    std::exception_ptr failure;
     try {
         for (const ModuleHooks *hooks : both) {
             if (!hooks->forward_pre.empty()) {
@@ -136,45 +139,22 @@ TensorList Module::CallHooked(const TensorList &inputs) {
                 runner.RunPre(hooks->forward_pre, replaced, /*gradients=*/false, this);
             }
         }
-        std::optional<BackwardHookCall> backward;
         if (autograd::GradMode::IsEnabled() && (both[0]->HasBackward() || both[1]->HasBackward())) {
             backward.emplace(this, weak_from_this().lock(), alive_, hooks_);
             replaced = backward->WrapInputs(*current);
             current = &replaced;
         }
-        runner.ForgetLatest();
         outputs = Forward(*current);
-        for (const ModuleHooks *hooks : both) {
-            runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, this, *current, outputs);
-        }
-        return backward ? backward->WrapOutputs(outputs) : outputs;
     } catch (...) {
-        RunAlwaysCalled(*current, outputs, runner.last_id(), runner.latest());
-        throw;
+        failure = std::current_exception();
     }
-}
-
-// Runs the forward post hooks that are always called and that an exception left out: all of them, or those after
-// `latest` if that was one of them. What they throw themselves is dropped, since the first exception is on its way
-// already.
-void Module::RunAlwaysCalled(const TensorList &inputs, const TensorList &outputs, uint64_t last_hook_id,
-                             const infini_train::internal::HookState *latest) noexcept {
-    const std::array<const ModuleHooks *, 2> both = {&GlobalModuleHooks(), hooks_.get()};
-    bool left_out = true;
     for (const ModuleHooks *hooks : both) {
-        left_out &= latest == nullptr || !hooks->forward_post.Contains(*latest);
+        runner.RunPostAlways(hooks->forward_post, outputs, this, *current, outputs, &failure);
     }
-    const auto wanted = [&](const infini_train::internal::HookState &state) {
-        const bool wants = left_out && state.always_call;
-        left_out |= &state == latest;
-        return wants;
-    };
-    for (const ModuleHooks *hooks : both) {
-        hooks->forward_post.ForEachIf(
-            last_hook_id, wanted, [&](const ModulePostHookFn &hook, const infini_train::internal::HookState &) {
-                RunDroppingExceptions("a forward post hook", [&] { hook(this, inputs, outputs); });
-            });
+    if (failure != nullptr) {
+        std::rethrow_exception(failure);
     }
+    return backward ? backward->WrapOutputs(outputs) : outputs;
 }
 
 TensorList Module::Parameters() const {

@@ -167,8 +167,6 @@ private:
     };
 
     TensorList CallHooked(const TensorList &inputs);
-    void RunAlwaysCalled(const TensorList &inputs, const TensorList &outputs, uint64_t last_hook_id,
-                         const infini_train::internal::HookState *latest) noexcept;
     void AddChild(const std::string &name, std::shared_ptr<Module> child);
     void CheckName(const char *what, const std::string &name) const;
     void Visit(const std::string &prefix, const std::function<void(const std::string &, Module &)> &fn);
