@@ -58,13 +58,15 @@ public:
         const int64_t items = s_.batch * s_.groups * tiles_;
         ParallelFor(0, items, kConvMinWork / std::max<int64_t>(work, 1) + 1, [&](int64_t begin, int64_t end) {
             const Scratch<T> image(image_.Size(kMaxTileRows));
-            // Vectors that hang over the last row of the last image would read past the end of the tensor.
-            const bool needs_copy = s_.out_width % lanes_ != 0;
-            const Scratch<T> copy(needs_copy ? group_out_ * plane + lanes_ : 0);
+            // Vectors that hang over the last rows would read past the end of the tensor.
+            const bool hangs_over = s_.out_width % lanes_ != 0;
+            const Scratch<T> copy(hangs_over ? group_out_ * plane + lanes_ : 0);
             for (int64_t i = begin; i < end; ++i) {
                 const int64_t n = i / tiles_ / s_.groups, group = i / tiles_ % s_.groups;
                 const T *y = grad_output_ + (n * s_.out_channels + group * group_out_) * plane;
-                if (needs_copy && n == s_.batch - 1 && group == s_.groups - 1) {
+                const int64_t behind =
+                    ((s_.batch - n) * s_.out_channels - (group + 1) * group_out_) * plane;  // elements of the tensor
+                if (hangs_over && behind < lanes_) {
                     std::fill_n(std::copy_n(y, group_out_ * plane, copy.data()), lanes_, T(0));
                     y = copy.data();
                 }

@@ -109,14 +109,18 @@ private:
     // Vectors of the gradient of one channel in the order of the blocks; what hangs over a row is 0.
     void PrepareGrad(const T *from, T *to) const {
         const hn::ScalableTag<T> d;
-        const auto mask = hn::FirstN(d, static_cast<size_t>(s_.out_width % lanes_));
+        [[maybe_unused]] const auto mask = hn::FirstN(d, static_cast<size_t>(s_.out_width % lanes_));
         for (const Block &block : blocks_) {
             const int64_t *at = y_at_.data() + block.begin;
             for (int64_t i = 0; i < block.full; ++i, ++at, to += lanes_) {
                 hn::StoreU(hn::LoadU(d, from + *at), d, to);
             }
             for (int64_t i = 0; i < block.partial; ++i, ++at, to += lanes_) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+                std::fill(std::copy_n(from + *at, s_.out_width % lanes_, to), to + lanes_, T(0));
+#else
                 hn::StoreU(hn::MaskedLoad(mask, d, from + *at), d, to);
+#endif
             }
         }
     }
