@@ -76,41 +76,6 @@ struct TileArgs {
     int last_columns;  // columns in the last vector
 };
 
-/// Adds to the sums what is asked for and stores them.
-template <typename Acc, int kRows, int kVectors>
-HWY_INLINE void StoreTile(const TileArgs<Acc> &t, const typename TileShape<Acc>::Vector (&sum)[kRows][kVectors]) {
-    constexpr int kLanes = TileShape<Acc>::kLanes;
-    const typename TileShape<Acc>::Tag d;
-    const Acc *add = t.accumulate ? t.c : t.bias;
-    const int64_t add_row = t.accumulate ? t.ldc : 0;
-    if (t.last_columns < kLanes) {
-        HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-            HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) {
-                const int64_t at = v * kLanes;
-                const int count = v + 1 < kVectors ? kLanes : t.last_columns;
-                auto x = sum[i][v];
-                if (add != nullptr) {
-                    x = hn::Add(x, LoadFirst(d, add + i * add_row + at, count));
-                }
-                StoreFirst(x, d, t.c + i * t.ldc + at, count);
-            }
-        }
-    } else if (add == nullptr) {
-        HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-            HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) {
-                hn::StoreU(sum[i][v], d, t.c + i * t.ldc + v * kLanes);
-            }
-        }
-    } else {
-        HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
-            HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) {
-                const auto x = hn::LoadU(d, add + i * add_row + v * kLanes);
-                hn::StoreU(hn::Add(sum[i][v], x), d, t.c + i * t.ldc + v * kLanes);
-            }
-        }
-    }
-}
-
 /// `kPackedRows` says that a_row is 1. Every variant adds up an element in the same order: p from 0 to k.
 template <typename Acc, int kRows, int kVectors, bool kPackedRows>
 HWY_NOINLINE void RunTile(const TileArgs<Acc> &t) {
@@ -144,7 +109,28 @@ HWY_NOINLINE void RunTile(const TileArgs<Acc> &t) {
         a += a_step;
         b += b_step;
     }
-    StoreTile<Acc, kRows, kVectors>(t, sum);
+    // Written out here, and not as a function of the sums, so that GCC keeps them in registers.
+    const Acc *add = t.accumulate ? t.c : t.bias;
+    const int64_t add_row = t.accumulate ? t.ldc : 0;
+    const int last = t.last_columns;
+    HWY_UNROLL(16) for (int i = 0; i < kRows; ++i) {
+        Acc *c = t.c + i * t.ldc;
+        if (add != nullptr) {
+            HWY_UNROLL(4) for (int v = 0; v < kVectors; ++v) {
+                const Acc *from = add + i * add_row + v * kLanes;
+                const bool whole = v + 1 < kVectors || last == kLanes;
+                sum[i][v] = hn::Add(sum[i][v], whole ? hn::LoadU(d, from) : LoadFirst(d, from, last));
+            }
+        }
+        HWY_UNROLL(4) for (int v = 0; v + 1 < kVectors; ++v) {
+            hn::StoreU(sum[i][v], d, c + v * kLanes);
+        }
+        if (last == kLanes) {
+            hn::StoreU(sum[i][kVectors - 1], d, c + (kVectors - 1) * kLanes);
+        } else {
+            StoreFirst(sum[i][kVectors - 1], d, c + (kVectors - 1) * kLanes, last);
+        }
+    }
 }
 
 template <typename Acc>
