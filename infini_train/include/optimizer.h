@@ -157,9 +157,7 @@ private:
     void CheckGrad(size_t index, const TensorPtr &grad) const;
     DataType StateDtype(size_t index) const;
     void PrepareState(size_t index);
-    void RunHooks(const HookList<OptimizerHook> &hooks, const char *point, uint64_t last_id,
-                  const internal::HookState **latest);
-    void RunRemaining(uint64_t last_id, const internal::HookState *latest) noexcept;
+    void RunHook(const OptimizerHook &hook, const internal::HookState &state, const char *point);
     LoadedState CheckState(const std::map<std::string, TensorPtr> &state) const;
 
     const std::string type_;

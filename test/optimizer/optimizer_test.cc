@@ -155,6 +155,22 @@ TEST(Optimizer, APostHookThatThrowsLeavesTheLaterOnesThatAlwaysRun) {
     EXPECT_EQ(Values(w), Floats({0}));
 }
 
+TEST(Optimizer, AlwaysCalledHooksRunOnceThoughTheThrowerIsGone) {
+    const auto w = Leaf(Floats{1});
+    w->set_grad(Of({1}));
+    SGD optimizer(TensorList{w}, 1.0);
+    std::string order;
+    std::shared_ptr<HookHandle> thrower;
+    optimizer.RegisterStepPostHook([&](Optimizer *) { order += "a"; }, {.always_call = true});
+    thrower = optimizer.RegisterStepPostHook([&](Optimizer *) {
+        thrower->Remove();
+        throw ValueError("stop");
+    });
+    optimizer.RegisterStepPostHook([&](Optimizer *) { order += "c"; }, {.always_call = true});
+    EXPECT_NE(Thrown<ValueError>([&] { optimizer.Step(); }), "");
+    EXPECT_EQ(order, "ac");
+}
+
 TEST(Optimizer, AHookMayChangeGradientsAndParameters) {
     const auto w = Leaf(Floats{1});
     w->set_grad(Of({8}));

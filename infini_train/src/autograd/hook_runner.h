@@ -24,6 +24,29 @@ inline std::string QuotedName(const infini_train::internal::HookState &state) {
 void CheckReplacement(const TensorList &replacement, const TensorList &current, bool gradients,
                       const std::function<std::string()> &who);
 
+/// Runs `body(hook, state, failed)` for the hooks that come after an operation. Once something has thrown, into
+/// `failure` and maybe before this call, only those that are always called run; what they throw themselves is logged
+/// and dropped.
+template <typename Hook, typename Body>
+void RunAlways(const HookList<Hook> &hooks, uint64_t last_id, const char *who, std::exception_ptr *failure,
+               Body &&body) {
+    using State = infini_train::internal::HookState;
+    hooks.ForEachIf(
+        last_id, [&](const State &state) { return *failure == nullptr || state.always_call; },
+        [&](const Hook &hook, const State &state) {
+            const bool failed = *failure != nullptr;
+            try {
+                body(hook, state, failed);
+            } catch (...) {
+                if (failed) {
+                    LogDropped(who);
+                } else {
+                    *failure = std::current_exception();
+                }
+            }
+        });
+}
+
 /// Runs the hooks of one function or module at one point: each sees what the one before it left, and what it throws
 /// carries the hook's and the owner's name.
 template <typename Owner>
@@ -51,27 +74,18 @@ public:
         Run(hooks, "post", list, gradients, target, first, second);
     }
 
-    /// RunPost of forward hooks. Once something has thrown, into `failure`, only hooks that are always called run: what
-    /// they return or throw themselves is dropped.
+    /// RunPost of forward hooks; see RunAlways.
     template <typename Hook, typename Target>
     void RunPostAlways(const HookList<Hook> &hooks, TensorList &list, Target *target, const TensorList &first,
                        const TensorList &second, std::exception_ptr *failure) const {
-        hooks.ForEachIf(
-            last_id_, [&](const State &state) { return *failure == nullptr || state.always_call; },
-            [&](const Hook &hook, const State &state) {
-                const bool failed = *failure != nullptr;
-                try {
-                    if (failed) {
-                        hook(target, first, second);
-                    } else {
-                        Call(hook, state, "post", list, /*gradients=*/false, target, first, second);
-                    }
-                } catch (...) {
-                    if (!failed) {
-                        *failure = std::current_exception();
-                    }
-                }
-            });
+        RunAlways(hooks, last_id_, "a forward post hook", failure,
+                  [&](const Hook &hook, const State &state, bool failed) {
+                      if (failed) {
+                          hook(target, first, second);
+                      } else {
+                          Call(hook, state, "post", list, /*gradients=*/false, target, first, second);
+                      }
+                  });
     }
 
 private:

@@ -27,14 +27,4 @@ decltype(auto) WithContext(const Describe &describe, Body &&body) {
 /// Logs the exception being handled, which is dropped because another one is on its way.
 void LogDropped(const char *who) noexcept;
 
-/// Runs `body()` while another exception is on its way: what it throws itself is logged and dropped.
-template <typename Body>
-void RunDroppingExceptions(const char *who, Body &&body) noexcept {
-    try {
-        body();
-    } catch (...) {
-        LogDropped(who);
-    }
-}
-
 }  // namespace infini_train

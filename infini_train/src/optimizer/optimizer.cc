@@ -1,13 +1,14 @@
 #include "infini_train/include/optimizer.h"
 
 #include <algorithm>
-#include <iterator>
+#include <exception>
 #include <unordered_set>
 #include <utility>
 
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/hook_runner.h"
 #include "infini_train/src/common/annotate.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/tensor/shape.h"
@@ -140,49 +141,39 @@ std::shared_ptr<HookHandle> Optimizer::RegisterStepPostHook(OptimizerHook hook, 
     return hooks_.RegisterStepPostHook(std::move(hook), options);
 }
 
-void Optimizer::RunHooks(const HookList<OptimizerHook> &hooks, const char *point, uint64_t last_id,
-                         const internal::HookState **latest) {
-    hooks.ForEach(last_id, [&](const OptimizerHook &hook, const internal::HookState &state) {
-        *latest = &state;
-        const auto describe = [&] {
-            return fmt::format("{} hook{} of {}", point, state.name.empty() ? "" : " '" + state.name + "'", type_);
-        };
-        WithContext(describe, [&] { hook(this); });
-    });
-}
-
-// After an exception: the post hooks that are always called and come after the one that was begun last.
-void Optimizer::RunRemaining(uint64_t last_id, const internal::HookState *latest) noexcept {
-    const HookList<OptimizerHook> *both[] = {&hooks_.post_, &GlobalOptimizerHooks().post_};
-    bool reached = latest == nullptr ||
-                   std::none_of(std::begin(both), std::end(both), [&](auto *list) { return list->Contains(*latest); });
-    const auto wanted = [&](const internal::HookState &state) {
-        const bool wants = reached && state.always_call;
-        reached |= &state == latest;
-        return wants;
-    };
-    for (const HookList<OptimizerHook> *list : both) {
-        list->ForEachIf(last_id, wanted, [&](const OptimizerHook &hook, const internal::HookState &) {
-            RunDroppingExceptions("a step post hook", [&] { hook(this); });
-        });
-    }
+void Optimizer::RunHook(const OptimizerHook &hook, const internal::HookState &state, const char *point) {
+    const auto describe = [&] { return fmt::format("{} hook{} of {}", point, autograd::QuotedName(state), type_); };
+    WithContext(describe, [&] { hook(this); });
 }
 
 void Optimizer::Step() {
     const autograd::NoGradGuard no_grad;
     OptimizerHooks &global = GlobalOptimizerHooks();
     const uint64_t last_id = internal::LatestHookId();
-    const internal::HookState *latest = nullptr;
+    std::exception_ptr failure;
     try {
-        RunHooks(global.pre_, "global step pre", last_id, &latest);
-        RunHooks(hooks_.pre_, "step pre", last_id, &latest);
+        const auto run_pre = [&](const HookList<OptimizerHook> &hooks, const char *point) {
+            hooks.ForEach(last_id, [&](const OptimizerHook &hook, const internal::HookState &state) {
+                RunHook(hook, state, point);
+            });
+        };
+        run_pre(global.pre_, "global step pre");
+        run_pre(hooks_.pre_, "step pre");
         StepImpl();
-        RunHooks(hooks_.post_, "step post", last_id, &latest);
-        RunHooks(global.post_, "global step post", last_id, &latest);
     } catch (...) {
+        failure = std::current_exception();
         updates_.clear();
-        RunRemaining(last_id, latest);
-        throw;
+    }
+    const auto run_post = [&](const HookList<OptimizerHook> &hooks, const char *point) {
+        autograd::RunAlways(hooks, last_id, point, &failure,
+                            [&](const OptimizerHook &hook, const internal::HookState &state, bool failed) {
+                                failed ? hook(this) : RunHook(hook, state, point);
+                            });
+    };
+    run_post(hooks_.post_, "step post");
+    run_post(global.post_, "global step post");
+    if (failure != nullptr) {
+        std::rethrow_exception(failure);
     }
 }
 
