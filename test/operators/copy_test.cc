@@ -87,39 +87,50 @@ void FillInteresting(Tensor *tensor) {
     }
 }
 
+// Whether the element at `to` is what the one at `from` converts to.
+using Converts = bool (*)(const void *from, const void *to);
+
 template <typename From, typename To>
-void CheckConversion(const TensorPtr &input, const TensorPtr &output) {
-    // Both dims in order of the input's (50, 22); `output` may be transposed twice.
+bool ConvertsTo(const void *from, const void *to) {
+    return SameBits(*static_cast<const To *>(to), Reference<To>(*static_cast<const From *>(from)));
+}
+
+void CheckConversion(const TensorPtr &input, const TensorPtr &output, Converts converts) {
+    const auto at = [](const TensorPtr &tensor, int64_t i, int64_t j) {
+        return static_cast<const char *>(tensor->DataPtr()) +
+               (i * tensor->Strides()[0] + j * tensor->Strides()[1]) * static_cast<int64_t>(SizeOf(tensor->Dtype()));
+    };
     ASSERT_EQ(output->Dims(), input->Dims());
     for (int64_t i = 0; i < input->Dim(0); ++i) {
         for (int64_t j = 0; j < input->Dim(1); ++j) {
-            const From from = input->Data<From>()[i * input->Strides()[0] + j * input->Strides()[1]];
-            const To to = output->Data<To>()[i * output->Strides()[0] + j * output->Strides()[1]];
-            ASSERT_TRUE(SameBits(to, Reference<To>(from)))
+            ASSERT_TRUE(converts(at(input, i, j), at(output, i, j)))
                 << ToString(input->Dtype()) << " to " << ToString(output->Dtype()) << " at " << i << ", " << j;
         }
     }
 }
 
+// Adjacent elements, and strided ones on either side.
+void CheckConversions(const TensorPtr &input, DataType to, Converts converts) {
+    CheckConversion(input, input->To(to)->Clone(), converts);
+    const auto turned = input->Transpose(0, 1);
+    CheckConversion(turned, turned->To(to)->Clone(), converts);
+    auto output = Tensor::Zeros({22, 50}, to)->Transpose(0, 1);
+    output->CopyFrom(input);
+    CheckConversion(input, output, converts);
+    const auto every_second = input->Slice(1, 0, 22, 2);
+    CheckConversion(every_second, every_second->To(to)->Clone(), converts);
+}
+
 void CheckAllConversions() {
     for (const DataType from : kAllDataTypes) {
-        for (const DataType to : kAllDataTypes) {
-            DispatchDtype(from, [&]<typename From>() {
-                DispatchDtype(to, [&]<typename To>() {
-                    auto input = Tensor::Empty({50, 22}, from);
-                    FillInteresting<From>(input.get());
-                    CheckConversion<From, To>(input, input->To(to)->Clone());
-                    // Strided inputs and outputs.
-                    const auto turned = input->Transpose(0, 1);
-                    CheckConversion<From, To>(turned, turned->To(to)->Clone());
-                    auto output = Tensor::Zeros({22, 50}, to)->Transpose(0, 1);
-                    output->CopyFrom(input);
-                    CheckConversion<From, To>(input, output);
-                    const auto every_second = input->Slice(1, 0, 22, 2);
-                    CheckConversion<From, To>(every_second, every_second->To(to)->Clone());
-                });
-            });
-        }
+        DispatchDtype(from, [&]<typename From>() {
+            auto input = Tensor::Empty({50, 22}, from);
+            FillInteresting<From>(input.get());
+            for (const DataType to : kAllDataTypes) {
+                CheckConversions(input, to,
+                                 DispatchDtype(to, []<typename To>() -> Converts { return &ConvertsTo<From, To>; }));
+            }
+        });
     }
 }
 
