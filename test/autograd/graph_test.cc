@@ -165,6 +165,23 @@ TEST(InPlace, RecordedStep) {
     EXPECT_EQ(Values(x->grad()), (Floats{8, 8}));
 }
 
+TEST(InPlace, QuotientOfTwoRecordedTensors) {
+    std::weak_ptr<autograd::Function> node;
+    {
+        auto x = Leaf(8), w = Leaf(2);
+        auto y = x * 1;
+        y->Div_(w);
+        node = y->grad_fn();
+        y->Backward();
+        EXPECT_EQ(Values(x->grad()), (Floats{0.5}));
+        EXPECT_EQ(Values(w->grad()), (Floats{-2}));
+        auto unused = x * 1;
+        unused->Div_(w);
+        node = unused->grad_fn();
+    }
+    EXPECT_TRUE(node.expired());  // no cycle, though it was never differentiated
+}
+
 TEST(InPlace, LeafAndViewsAreRefused) {
     auto x = Leaf({1, 2});
     EXPECT_TRUE(Contains(Thrown<AutogradError>([&] { x->Add_(1); }), "NoGradGuard"));

@@ -138,6 +138,9 @@ TEST(LayerNorm, BothWaysToTheGradientAgree) {
         ExpectNear(x->grad(), dx, tolerance);
         ExpectNear(weight->grad(), dweight, tolerance);
         ExpectNear(bias->grad(), dbias, tolerance);
+        for (const auto &leaf : {x, weight, bias}) {
+            leaf->ZeroGrad();  // a recorded gradient holds its leaf, which holds it
+        }
     }
 }
 

@@ -76,6 +76,12 @@ void CheckMayJoin(const Tensor &self, const char *name) {
     }
 }
 
+// What an operator whose derivative by `other` needs self's values may save in its place: the values are about to be
+// overwritten, and saving self, whose function it becomes, would be a cycle.
+TensorPtr ValuesToSave(const TensorPtr &self, const Tensor &other) {
+    return GradMode::IsEnabled() && other.requires_grad() ? self->Clone() : self;
+}
+
 // `compute()` gives the result out of place.
 template <typename Compute>
 TensorPtr Binary(const TensorPtr &self, const TensorPtr &other, BinaryOp op, const char *name, Compute compute) {
@@ -196,9 +202,7 @@ TensorPtr Tensor::Sub_(Scalar other) {
 }
 TensorPtr Tensor::Mul_(const TensorPtr &other) {
     return autograd::Binary(Self(), other, BinaryOp::kMul, "Mul_", [&] {
-        // The derivative by `other` wants the values that are about to be overwritten.
-        const bool needed = autograd::GradMode::IsEnabled() && other->requires_grad();
-        const TensorPtr factor = needed ? Clone() : Self();
+        const TensorPtr factor = autograd::ValuesToSave(Self(), *other);
         return factor->Mul(other.get() == this ? factor : other);
     });
 }
@@ -206,7 +210,10 @@ TensorPtr Tensor::Mul_(Scalar other) {
     return autograd::BinaryScalar(Self(), other, BinaryOp::kMul, "Mul_", [&] { return Mul(other); });
 }
 TensorPtr Tensor::Div_(const TensorPtr &other) {
-    return autograd::Binary(Self(), other, BinaryOp::kDiv, "Div_", [&] { return Div(other); });
+    return autograd::Binary(Self(), other, BinaryOp::kDiv, "Div_", [&] {
+        const TensorPtr numerator = autograd::ValuesToSave(Self(), *other);
+        return numerator->Div(other.get() == this ? numerator : other);
+    });
 }
 TensorPtr Tensor::Div_(Scalar other) {
     return autograd::BinaryScalar(Self(), other, BinaryOp::kDiv, "Div_", [&] { return Div(other); });
