@@ -182,6 +182,21 @@ TEST(InPlace, QuotientOfTwoRecordedTensors) {
     EXPECT_TRUE(node.expired());  // no cycle, though it was never differentiated
 }
 
+TEST(InPlace, TensorChangedByWhatWasComputedFromItIsFreed) {
+    std::weak_ptr<autograd::Function> recorded, joined;
+    {
+        auto x = Leaf(3);
+        auto y = x * 1;
+        y->Add_(y->Square());
+        recorded = y->grad_fn();
+        auto plain = Of({2}, {});
+        plain->Copy_(x * plain);
+        joined = plain->grad_fn();
+    }
+    EXPECT_TRUE(recorded.expired());
+    EXPECT_TRUE(joined.expired());
+}
+
 TEST(InPlace, LeafAndViewsAreRefused) {
     auto x = Leaf({1, 2});
     EXPECT_TRUE(Contains(Thrown<AutogradError>([&] { x->Add_(1); }), "NoGradGuard"));

@@ -47,8 +47,15 @@ SavedTensor::SavedTensor(const TensorPtr &tensor, int output_idx) : output_idx_(
     requires_grad_ = is_output_ || tensor->requires_grad();
     hooks_ = current_hooks;
     if (hooks_ == nullptr) {
-        // An output as it is would hold this function, which holds it: a cycle.
-        tensor_ = is_output_ ? Alias(*tensor) : tensor;
+        // A leaf that requires a gradient keeps its place in the graph, so it may be held as it is. An output would
+        // hold this function, which holds it; anything else may become part of what is computed from it by a later
+        // change in place: either would be a cycle.
+        if (is_output_ || !requires_grad_) {
+            tensor_ = Alias(*tensor);
+        } else {
+            const Edge &edge = GetMeta(*tensor)->edge;
+            tensor_ = edge.function == nullptr ? tensor : AttachedAlias(*tensor, edge);
+        }
         return;
     }
     if (!is_output_ && tensor->requires_grad()) {
