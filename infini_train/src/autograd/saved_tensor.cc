@@ -47,13 +47,12 @@ SavedTensor::SavedTensor(const TensorPtr &tensor, int output_idx) : output_idx_(
     requires_grad_ = is_output_ || tensor->requires_grad();
     hooks_ = current_hooks;
     if (hooks_ == nullptr) {
-        // A leaf that requires a gradient keeps its place in the graph, so it may be held as it is. An output would
-        // hold this function, which holds it; anything else may become part of what is computed from it by a later
-        // change in place: either would be a cycle.
-        if (is_output_ || !requires_grad_) {
+        // An output would hold this function, which holds it. A recorded tensor may become part of what is computed
+        // from it by a later change in place. Either would be a cycle, so what is kept has the place of now.
+        if (is_output_) {
             tensor_ = Alias(*tensor);
         } else {
-            const Edge &edge = GetMeta(*tensor)->edge;
+            const Edge edge = requires_grad_ ? GetMeta(*tensor)->edge : Edge{};
             tensor_ = edge.function == nullptr ? tensor : AttachedAlias(*tensor, edge);
         }
         return;
