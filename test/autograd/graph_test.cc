@@ -183,14 +183,18 @@ TEST(InPlace, QuotientOfTwoRecordedTensors) {
 }
 
 TEST(InPlace, TensorChangedByWhatWasComputedFromItIsFreed) {
-    std::weak_ptr<autograd::Function> recorded;
+    std::weak_ptr<autograd::Function> recorded, joined;
     {
         auto x = Leaf(3);
         auto y = x * 1;
         y->Add_(y->Square());
         recorded = y->grad_fn();
+        auto plain = Of({2}, {});
+        plain->Copy_(x * plain);
+        joined = plain->grad_fn();
     }
     EXPECT_TRUE(recorded.expired());
+    EXPECT_TRUE(joined.expired());
 }
 
 TEST(InPlace, LeafAndViewsAreRefused) {

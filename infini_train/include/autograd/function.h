@@ -38,6 +38,7 @@ public:
 
 private:
     friend class Function;
+    friend class FunctionAccess;
     friend class GraphTask;
 
     const Function *owner_ = nullptr;

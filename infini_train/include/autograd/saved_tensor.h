@@ -48,6 +48,10 @@ public:
     /// The tensor again; null if null was saved. `owner` is the function that saved it.
     TensorPtr Unpack(const Function &owner) const;
 
+    /// Holds another object over the same memory, outside of the graph, if it holds `tensor` itself: for a tensor that
+    /// is about to hold this one.
+    void LetGoOf(const Tensor &tensor);
+
 private:
     TensorPtr tensor_;
     std::shared_ptr<const SavedTensorHooks> hooks_;  // null: tensor_ holds the value

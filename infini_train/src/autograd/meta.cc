@@ -1,5 +1,8 @@
 #include "infini_train/src/autograd/meta.h"
 
+#include <unordered_set>
+#include <vector>
+
 #include "infini_train/include/autograd/accumulate.h"
 #include "infini_train/include/autograd/grad_mode.h"
 
@@ -62,6 +65,29 @@ void CheckInPlaceAllowed(const Tensor &self, const char *name) {
     }
 }
 
+namespace {
+
+// Before a plain tensor gets a place in the graph behind `function`: what was computed from it there may have saved it,
+// and would hold it while it holds them. (What they saved is of an older version now, so it is only good for an error.)
+void LetGoOf(const Tensor &tensor, const std::shared_ptr<Function> &function) {
+    std::unordered_set<Function *> seen = {function.get()};
+    std::vector<Function *> pending = {function.get()};
+    while (!pending.empty()) {
+        Function &next = *pending.back();
+        pending.pop_back();
+        for (SavedTensor &saved : FunctionAccess::Saved(next)) {
+            saved.LetGoOf(tensor);
+        }
+        for (const Edge &edge : next.next_edges()) {
+            if (edge.function != nullptr && seen.insert(edge.function.get()).second) {
+                pending.push_back(edge.function.get());
+            }
+        }
+    }
+}
+
+}  // namespace
+
 void RebaseInPlace(const TensorPtr &self, const TensorPtr &result) {
     const AutogradMeta *from = GetMeta(*result);
     Edge edge = from != nullptr ? from->edge : Edge{};
@@ -71,6 +97,9 @@ void RebaseInPlace(const TensorPtr &self, const TensorPtr &result) {
     }
     if (edge.function == nullptr) {
         return;
+    }
+    if (!self->requires_grad()) {
+        LetGoOf(*self, edge.function);
     }
     AutogradMeta &meta = MutableMeta(*self);
     if (meta.retains_grad) {

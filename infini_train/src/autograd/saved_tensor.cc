@@ -101,4 +101,10 @@ TensorPtr SavedTensor::Unpack(const Function &owner) const {
     return hooks_ != nullptr ? AttachedAlias(*tensor, {packed_function_, output_idx_, packed_application_}) : tensor;
 }
 
+void SavedTensor::LetGoOf(const Tensor &tensor) {
+    if (tensor_.get() == &tensor) {
+        tensor_ = Alias(tensor);
+    }
+}
+
 }  // namespace infini_train::autograd
