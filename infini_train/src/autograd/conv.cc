@@ -5,6 +5,7 @@
 #include "infini_train/include/autograd/grad_mode.h"
 
 #include "infini_train/src/autograd/matrix.h"
+#include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/conv.h"
 #include "infini_train/src/tensor/ref.h"
@@ -108,7 +109,7 @@ TensorPtr GradBias(const TensorPtr &grad) {
 }  // namespace
 
 TensorList Conv2d::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 2, 3);
+    CheckInputs(kType, inputs, 2, 3);
     CheckSameDtype(kType, inputs, false);
     const auto &input = inputs[0];
     const auto &weight = inputs[1];
@@ -154,7 +155,7 @@ TensorList Conv2d::Backward(const TensorList &grad_outputs) {
 }
 
 TensorList Conv2dBackwardInput::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 2, 2);
+    CheckInputs(kType, inputs, 2);
     CheckSameDtype(kType, inputs, false);
     const auto grad = ContiguousCopy(inputs[0]), weight = ContiguousCopy(inputs[1]);
     const auto shape = ShapeOf(kType, input_dims_, weight->Dims(), options_);
@@ -178,7 +179,7 @@ TensorList Conv2dBackwardInput::Backward(const TensorList &grad_outputs) {
 }
 
 TensorList Conv2dBackwardWeight::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 2, 2);
+    CheckInputs(kType, inputs, 2);
     CheckSameDtype(kType, inputs, false);
     const auto grad = ContiguousCopy(inputs[0]), input = ContiguousCopy(inputs[1]);
     const auto shape = ShapeOf(kType, input->Dims(), weight_dims_, options_);

@@ -306,7 +306,10 @@ void GraphTask::RunNode(Node &node) {
     if (!options_.retain_graph) {
         const bool had_saved = !function.ctx_.saved_.empty();
         function.ctx_.saved_.clear();
-        function.ctx_.freed_ = function.OnGraphFreed() || had_saved;
+        // Written only where it changes: an accumulator is shared by the graphs of several threads.
+        if (function.OnGraphFreed() || had_saved) {
+            function.ctx_.freed_ = true;
+        }
     }
     SendOn(node, grad_inputs);
 }

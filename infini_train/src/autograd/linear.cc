@@ -3,12 +3,13 @@
 #include "infini_train/include/autograd/grad_mode.h"
 
 #include "infini_train/src/autograd/matrix.h"
+#include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/common/format.h"
 
 namespace infini_train::autograd {
 
 TensorList Linear::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 2, 3);
+    CheckInputs(kType, inputs, 2, 3);
     CheckSameDtype(kType, inputs, false);
     const auto &input = inputs[0];
     const auto &weight = inputs[1];

@@ -8,6 +8,7 @@
 #include "infini_train/include/autograd/grad_mode.h"
 
 #include "infini_train/src/autograd/matrix.h"
+#include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/autograd/sum_to.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/matmul.h"
@@ -129,7 +130,7 @@ TensorPtr FoldedGradB(const TensorPtr &a, const TensorPtr &grad, bool recorded) 
 }  // namespace
 
 TensorList Matmul::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 2, 2);
+    CheckInputs(kType, inputs, 2);
     CheckSameDtype(kType, inputs, true);
     const DataType dtype = inputs[0]->Dtype();
     const bool direct = IsFloatingPoint(dtype) || dtype == DataType::kINT32 || dtype == DataType::kINT64;

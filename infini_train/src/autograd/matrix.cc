@@ -80,14 +80,6 @@ TensorPtr SumChannels(const TensorPtr &input, int64_t outer, int64_t channels, i
     return output;
 }
 
-void CheckOperandCount(const char *name, const TensorList &inputs, size_t min, size_t max) {
-    if (inputs.size() < min || inputs.size() > max) {
-        Throw<ValueError>("{}: expected {} inputs, got {}", name,
-                          min == max ? std::to_string(min) : fmt::format("{} to {}", min, max), inputs.size());
-    }
-    CheckOperands(name, inputs);
-}
-
 void CheckSameDtype(const char *name, const TensorList &inputs, bool allow_integers) {
     const DataType dtype = inputs[0]->Dtype();
     if (!IsFloatingPoint(dtype) && !(allow_integers && IsIntegral(dtype))) {

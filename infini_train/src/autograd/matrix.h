@@ -47,9 +47,6 @@ bool IsMatrixLayout(int64_t rows, int64_t columns, int64_t row_stride, int64_t c
 /// The sum over all dimensions but one: input (outer, channels, inner), with any dims and strides, gives (channels).
 TensorPtr SumChannels(const TensorPtr &input, int64_t outer, int64_t channels, int64_t inner);
 
-/// CheckOperands, and a ValueError unless there are `min` to `max` of them.
-void CheckOperandCount(const char *name, const TensorList &inputs, size_t min, size_t max);
-
 /// Throws DtypeError unless all are of the first one's type, and that one is floating-point (or, with
 /// `allow_integers`, an integer).
 void CheckSameDtype(const char *name, const TensorList &inputs, bool allow_integers);

@@ -11,13 +11,18 @@
 
 namespace infini_train::autograd {
 
-/// CheckOperands, and ValueError for another number of inputs than `count`.
-inline void CheckInputs(const char *name, const TensorList &inputs, size_t count) {
-    if (inputs.size() != count) {
-        throw ValueError(std::string(name) + ": expected " + std::to_string(count) + " input" +
-                         (count == 1 ? "" : "s") + ", got " + std::to_string(inputs.size()));
+/// CheckOperands, and ValueError unless there are `min` to `max` inputs.
+inline void CheckInputs(const char *name, const TensorList &inputs, size_t min, size_t max) {
+    if (inputs.size() < min || inputs.size() > max) {
+        const std::string wanted =
+            min == max ? std::to_string(min) : std::to_string(min) + " to " + std::to_string(max);
+        throw ValueError(std::string(name) + ": expected " + wanted + " input" + (max == 1 ? "" : "s") + ", got " +
+                         std::to_string(inputs.size()));
     }
     CheckOperands(name, inputs);
+}
+inline void CheckInputs(const char *name, const TensorList &inputs, size_t count) {
+    CheckInputs(name, inputs, count, count);
 }
 
 /// `dim` counted from the front; also ShapeError for a tensor without dimensions.

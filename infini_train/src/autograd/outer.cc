@@ -3,13 +3,14 @@
 #include <memory>
 
 #include "infini_train/src/autograd/matrix.h"
+#include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/tensor/shape.h"
 
 namespace infini_train::autograd {
 
 TensorList Outer::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 2, 2);
+    CheckInputs(kType, inputs, 2);
     CheckSameDtype(kType, inputs, true);
     const auto &a = inputs[0];
     const auto &b = inputs[1];

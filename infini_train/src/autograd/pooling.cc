@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "infini_train/src/autograd/matrix.h"
+#include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/pooling.h"
 #include "infini_train/src/tensor/ref.h"
@@ -99,7 +100,7 @@ int64_t NumPlanes(const Dims &dims) {
 }  // namespace
 
 TensorList MaxPool2d::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 1, 1);
+    CheckInputs(kType, inputs, 1);
     CheckSameDtype(kType, inputs, false);
     const auto input = ContiguousCopy(inputs[0]);
     const auto shape = ShapeOf(kType, input->Dims(), options_);
@@ -121,7 +122,7 @@ TensorList MaxPool2d::Backward(const TensorList &grad_outputs) {
 }
 
 TensorList MaxPool2dBackward::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 1, 1);
+    CheckInputs(kType, inputs, 1);
     const auto grad = ContiguousCopy(inputs[0]);
     if (grad->Dims() != indices_->Dims()) {
         Throw<ShapeError>("MaxPool2dBackward: expected a grad_output {}, got {}", FormatDims(indices_->Dims()),
@@ -140,7 +141,7 @@ TensorList MaxPool2dBackward::Backward(const TensorList &grad_outputs) {
 }
 
 TensorList MaxPool2dGather::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 1, 1);
+    CheckInputs(kType, inputs, 1);
     const auto input = ContiguousCopy(inputs[0]);
     auto output = Tensor::Empty(indices_->Dims(), input->Dtype(), input->GetDevice());
     if (output->NumElements() > 0) {
@@ -159,7 +160,7 @@ TensorList MaxPool2dGather::Backward(const TensorList &grad_outputs) {
 }
 
 TensorList AvgPool2d::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 1, 1);
+    CheckInputs(kType, inputs, 1);
     CheckSameDtype(kType, inputs, false);
     const auto input = ContiguousCopy(inputs[0]);
     const auto shape = ShapeOf(kType, input->Dims(), options_);
@@ -177,7 +178,7 @@ TensorList AvgPool2d::Backward(const TensorList &grad_outputs) {
 }
 
 TensorList AvgPool2dBackward::Forward(const TensorList &inputs) {
-    CheckOperandCount(kType, inputs, 1, 1);
+    CheckInputs(kType, inputs, 1);
     const auto grad = ContiguousCopy(inputs[0]);
     const auto shape = ShapeOf(kType, input_dims_, options_);
     if (const Dims expected = OutputDims(shape, input_dims_); grad->Dims() != expected) {
