@@ -391,16 +391,23 @@ public:
 
     /// Runs `hook(grad)` whenever a gradient of this tensor has been computed, before anything else uses it. A hook
     /// that returns a tensor replaces the gradient: it must have the same dims, data type and device (AutogradError).
-    /// The gradient is null where no gradient arrived. A hook returns nothing to observe. Throws AutogradError if the
-    /// tensor requires no gradient.
+    /// The gradient is null where no gradient arrived; a tensor that is returned then stands in for it. A hook returns
+    /// nothing to observe. `hook(tensor, grad)` is told its tensor too: held weakly, so null once nobody else holds a
+    /// tensor inside the graph. Throws AutogradError if the tensor requires no gradient.
     template <typename F>
     std::shared_ptr<HookHandle> RegisterHook(F &&hook, const HookOptions &options = {}) {
         using Callable = std::decay_t<F>;
-        static_assert(std::is_invocable_v<Callable &, const TensorPtr &>, "a tensor hook takes the gradient");
+        constexpr bool kTakesGrad = std::is_invocable_v<Callable &, const TensorPtr &>;
+        static_assert(kTakesGrad || std::is_invocable_v<Callable &, const TensorPtr &, const TensorPtr &>,
+                      "a tensor hook takes the gradient, or the tensor and the gradient");
         if (internal::IsNullCallable<Callable>(hook)) {
             throw ValueError("Tensor::RegisterHook: expected a callable, got an empty function");
         }
-        if constexpr (std::is_void_v<std::invoke_result_t<Callable &, const TensorPtr &>>) {
+        if constexpr (!kTakesGrad) {
+            return RegisterHook([hook = Callable(std::forward<F>(hook)), self = weak_from_this()](
+                                    const TensorPtr &grad) mutable { return hook(self.lock(), grad); },
+                                options);
+        } else if constexpr (std::is_void_v<std::invoke_result_t<Callable &, const TensorPtr &>>) {
             return AddHook(
                 [hook = Callable(std::forward<F>(hook))](const TensorPtr &grad) mutable -> TensorPtr {
                     hook(grad);

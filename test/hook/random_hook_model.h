@@ -66,20 +66,12 @@ public:
             error = std::current_exception();
         }
         for (auto *hooks : both) {
-            const auto visit = [&](int hook) {
-                try {
-                    const Reply reply = Act(hook, y.value, x.value);
-                    y = error ? y : Put(y, reply);
-                } catch (const std::exception &) {
-                    error = error ? error : std::current_exception();
-                }
-            };
-            Fire((*hooks)[kForwardPost], pass, visit,
-                 [&](const HookOptions &own) { return !error || own.always_call; });
+            FireAfter((*hooks)[kForwardPost], pass, &error, [&](int hook, bool failed) {
+                const Reply reply = Act(hook, y.value, x.value);
+                y = failed ? y : Put(y, reply);
+            });
         }
-        if (error) {
-            std::rethrow_exception(error);
-        }
+        Rethrow(error);
         return call == kNoEdge ? y : Wrap(y, m, call, Node::kOutput);
     }
 
@@ -89,7 +81,8 @@ public:
         const auto restore = std::shared_ptr<void>(nullptr, [&](void *) { recording_ = recording; });
         std::map<int, int> awaited;  // how many gradients each edge that the root leads to waits for
         Await(root.edge, &awaited);
-        std::map<int, double> sums, notes;
+        std::map<int, double> sums;
+        Notes notes;
         std::vector<int> leaves;
         std::set<int> due;
         const auto send = [&](int edge, double grad) {
@@ -105,23 +98,29 @@ public:
             }
         };
         send(root.edge, 1);
-        while (!leaves.empty() || !due.empty()) {
-            if (!leaves.empty()) {
-                const int leaf = leaves.front();
-                leaves.erase(leaves.begin());
-                Accumulate(leaf, sums[~leaf], pass);
-                continue;
+        try {
+            while (!leaves.empty() || !due.empty()) {
+                if (!leaves.empty()) {
+                    const int leaf = leaves.front();
+                    leaves.erase(leaves.begin());
+                    Accumulate(leaf, sums[~leaf], pass);
+                    continue;
+                }
+                const int at = *due.rbegin();  // of those that are due the one recorded last
+                due.erase(at);
+                const Node node = tape_[static_cast<size_t>(at)];
+                double grad = sums[at];
+                const double first = RunNode(node, &grad, pass, awaited, &notes);
+                for (size_t i = 0; i < node.edges.size(); ++i) {
+                    const double other = grad == kNothing ? kNothing : grad * node.edges[i].second;
+                    send(node.edges[i].first, i == 0 ? first : other);
+                }
             }
-            const int at = *due.rbegin();  // of those that are due the one recorded last
-            due.erase(at);
-            const Node node = tape_[static_cast<size_t>(at)];
-            const double grad = RunBefore(node, sums[at], pass, awaited, &notes);
-            double first = grad == kNothing ? kNothing : grad * node.edges[0].second;
-            first = RunAfter(node, first, grad, pass);
-            for (size_t i = 0; i < node.edges.size(); ++i) {
-                const double other = grad == kNothing ? kNothing : grad * node.edges[i].second;
-                send(node.edges[i].first, i == 0 ? first : other);
+        } catch (const std::exception &) {
+            for (; !notes.empty(); notes.pop_back()) {  // modules that were begun end, the latest first
+                RunPost(notes.back().module, kNothing, notes.back().grad, pass, std::current_exception());
             }
+            throw;
         }
     }
 
@@ -158,6 +157,13 @@ private:
         List output_hooks = std::make_shared<std::vector<int>>();
     };
 
+    // What a module's backward pre hooks left, for its post hooks.
+    struct Note {
+        int call, module;
+        double grad;
+    };
+    using Notes = std::vector<Note>;
+
     static double Sum(double a, double b) { return a == kNothing ? b : b == kNothing ? a : a + b; }
     static bool Any(const std::vector<Hooks *> &both, int from, int to) {
         bool any = false;
@@ -186,6 +192,25 @@ private:
     }
     void Fire(const List &list, size_t pass, const std::function<void(int)> &visit) {
         Fire(list, pass, visit, [](const HookOptions &) { return true; });
+    }
+
+    // Hooks that come after something: once that or one of them threw, only those that are always called.
+    template <typename Visit>
+    void FireAfter(const List &list, size_t pass, std::exception_ptr *error, const Visit &visit) {
+        const auto guarded = [&](int hook) {
+            const bool failed = *error != nullptr;
+            try {
+                visit(hook, failed);
+            } catch (const std::exception &) {
+                *error = failed ? *error : std::current_exception();
+            }
+        };
+        Fire(list, pass, guarded, [&](const HookOptions &own) { return *error == nullptr || own.always_call; });
+    }
+    static void Rethrow(const std::exception_ptr &error) {
+        if (error) {
+            std::rethrow_exception(error);
+        }
     }
 
     void Add(const Spec &spec, const List *list, bool lasting, bool beside = true) {
@@ -266,9 +291,19 @@ private:
             }
         }
         const size_t pass = specs_.size();
-        Fire(hooks[kForwardPre], pass, [&](int hook) { x = Put(x, Act(hook, x.value, kNothing)); });
-        Value y = Record(x.value * plan.factor, {{{x.edge, plan.factor}}, Node::kPlain, 0, 0, hooks});
-        Fire(hooks[kForwardPost], pass, [&](int hook) { y = Put(y, Act(hook, y.value, x.value)); });
+        Value y{kNothing};
+        std::exception_ptr error;
+        try {
+            Fire(hooks[kForwardPre], pass, [&](int hook) { x = Put(x, Act(hook, x.value, kNothing)); });
+            y = Record(x.value * plan.factor, {{{x.edge, plan.factor}}, Node::kPlain, 0, 0, hooks});
+        } catch (const std::exception &) {
+            error = std::current_exception();
+        }
+        FireAfter(hooks[kForwardPost], pass, &error, [&](int hook, bool failed) {
+            const Reply reply = Act(hook, y.value, x.value);
+            y = failed ? y : Put(y, reply);
+        });
+        Rethrow(error);
         std::vector<Spec> output_hooks = plan.hooks;
         std::erase_if(output_hooks, [](const Spec &spec) { return spec.point != kTensor; });
         HookOutput(y, output_hooks);
@@ -284,39 +319,68 @@ private:
         }
     }
 
-    // The hooks before a node's gradient is passed on, those of a module's ends included.
-    double RunBefore(const Node &node, double grad, size_t pass, const std::map<int, int> &awaited,
-                     std::map<int, double> *notes) {
-        const auto replace = [&](int hook) { grad = PutGrad(grad, Act(hook, grad, kNothing)); };
+    // Gives the gradient of the first input; *grad becomes that of the output after all hooks.
+    double RunNode(const Node &node, double *grad, size_t pass, const std::map<int, int> &awaited, Notes *notes) {
+        const auto replace = [&](int hook) { *grad = PutGrad(*grad, Act(hook, *grad, kNothing)); };
         Fire(node.output_hooks, pass, replace);
-        Fire(node.hooks[kBackwardPre], pass, replace);
+        double first = kNothing;
+        std::exception_ptr error;
+        try {
+            Fire(node.hooks[kBackwardPre], pass, replace);
+            RunModuleHooks(node, grad, pass, awaited, notes);
+            first = *grad == kNothing ? kNothing : *grad * node.edges[0].second;
+        } catch (const std::exception &) {
+            error = std::current_exception();
+        }
+        FireAfter(node.hooks[kBackwardPost], pass, &error, [&](int hook, bool failed) {
+            const Reply reply = Act(hook, first, *grad);
+            first = failed ? first : PutGrad(first, reply);
+        });
+        Rethrow(error);
+        return first;
+    }
+    void RunModuleHooks(const Node &node, double *grad, size_t pass, const std::map<int, int> &awaited, Notes *notes) {
         if (node.kind == Node::kOutput) {
-            Fire(hooks_[kGlobal][kBackwardPre], pass, replace);
-            Fire(hooks_[node.module][kBackwardPre], pass, replace);
+            try {
+                for (const int owner : {kGlobal, node.module}) {
+                    Fire(hooks_[owner][kBackwardPre], pass,
+                         [&](int hook) { *grad = PutGrad(*grad, Act(hook, *grad, kNothing)); });
+                }
+            } catch (const std::exception &) {
+                RunPost(node.module, kNothing, *grad, pass, std::current_exception());
+                throw;
+            }
             const bool reaches_input = std::any_of(awaited.begin(), awaited.end(), [&](const auto &entry) {
                 return entry.first >= 0 && tape_[static_cast<size_t>(entry.first)].kind == Node::kInput &&
                        tape_[static_cast<size_t>(entry.first)].call == node.call;
             });
             if (reaches_input) {
-                (*notes)[node.call] = grad;
+                notes->push_back({node.call, node.module, *grad});
             } else {
-                RunPost(node.module, kNothing, grad, pass);
+                RunPost(node.module, kNothing, *grad, pass);
             }
-        } else if (node.kind == Node::kInput && notes->count(node.call) != 0) {
-            grad = RunPost(node.module, grad, notes->at(node.call), pass);
+        } else if (node.kind == Node::kInput) {
+            const auto found =
+                std::find_if(notes->rbegin(), notes->rend(), [&](const Note &note) { return note.call == node.call; });
+            if (found != notes->rend()) {
+                const Note note = *found;
+                notes->erase(std::next(found).base());
+                *grad = RunPost(node.module, *grad, note.grad, pass);
+            }
         }
-        return grad;
     }
-    double RunPost(int module, double grad, double grad_output, size_t pass) {
+    double RunPost(int module, double grad, double grad_output, size_t pass, std::exception_ptr failure = nullptr) {
+        std::exception_ptr error = failure;
         for (const int owner : {kGlobal, module}) {
-            Fire(hooks_[owner][kBackwardPost], pass,
-                 [&](int hook) { grad = PutGrad(grad, Act(hook, grad, grad_output)); });
+            FireAfter(hooks_[owner][kBackwardPost], pass, &error, [&](int hook, bool failed) {
+                const Reply reply = Act(hook, grad, grad_output);
+                grad = failed ? grad : PutGrad(grad, reply);
+            });
+        }
+        if (failure == nullptr) {
+            Rethrow(error);
         }
         return grad;
-    }
-    double RunAfter(const Node &node, double first, double grad, size_t pass) {
-        Fire(node.hooks[kBackwardPost], pass, [&](int hook) { first = PutGrad(first, Act(hook, first, grad)); });
-        return first;
     }
 
     void Accumulate(int leaf, double grad, size_t pass) {

@@ -389,6 +389,53 @@ TEST(TensorHook, FiresAgainInTheSecondPass) {
     EXPECT_EQ(Values(x->grad()), (Floats{48}));
 }
 
+// pytorch#10683: wanted there.
+TEST(TensorHook, MayBeToldItsTensor) {
+    auto x = Leaf({1, 2});
+    auto y = x * 3;
+    Floats seen;
+    x->RegisterHook([&](const TensorPtr &tensor, const TensorPtr &grad) {
+        EXPECT_EQ(tensor, x);
+        seen.push_back(Values(grad)[0]);
+    });
+    y->RegisterHook([&](const TensorPtr &tensor, const TensorPtr &grad) { return grad->Mul(tensor); });
+    y->Sum()->Backward();
+    EXPECT_EQ(seen, (Floats{9}));  // 3 * y, y = 3 x
+    EXPECT_EQ(Values(x->grad()), (Floats{9, 18}));
+}
+
+TEST(TensorHook, IsToldNullForATensorThatIsGone) {
+    auto x = Leaf(2);
+    bool called = false;
+    auto y = x->Square();
+    y->RegisterHook([&](const TensorPtr &tensor, const TensorPtr &grad) {
+        called = true;
+        EXPECT_EQ(tensor, nullptr);
+        EXPECT_EQ(Values(grad), (Floats{1}));
+    });
+    auto z = y * 1;
+    y.reset();
+    z->Backward();
+    EXPECT_TRUE(called);
+}
+
+// pytorch#11751: wanted there.
+TEST(TensorHook, ReplacesAnUndefinedGradient) {
+    auto a = Leaf({1, 2});
+    const auto parts = a->Split(1, 0);
+    parts[0]->RegisterHook([](const TensorPtr &grad) {
+        EXPECT_EQ(grad, nullptr);
+        return Of({7});
+    });
+    parts[1]->Backward();
+    EXPECT_EQ(Values(a->grad()), (Floats{7, 1}));
+    a->ZeroGrad();
+    const auto again = a->Split(1, 0);
+    again[0]->RegisterHook([](const TensorPtr &) { return Of({7, 7}); });
+    EXPECT_TRUE(Contains(Thrown<AutogradError>([&] { again[1]->Backward(); }), "expected a gradient of shape (1,)"));
+    EXPECT_EQ(a->grad(), nullptr);
+}
+
 TEST(TensorHook, NeedsATensorThatRequiresGrad) {
     EXPECT_TRUE(
         Contains(Thrown<AutogradError>([] { Of({1})->RegisterHook([](const TensorPtr &) {}); }), "RegisterHook"));

@@ -107,22 +107,24 @@ public:
     /// `hook(function, inputs)`; a list that it returns replaces the inputs.
     template <typename F>
     std::shared_ptr<HookHandle> RegisterForwardPreHook(F &&hook, const HookOptions &options = {}) {
-        return AddHook(kForwardPre, MakePre(std::forward<F>(hook)), options);
+        return AddHook(kForwardPre, internal::MakeFunctionPreHook(std::forward<F>(hook)), options);
     }
-    /// `hook(function, inputs, outputs)`; a list that it returns replaces the outputs.
+    /// `hook(function, inputs, outputs)`; a list that it returns replaces the outputs. With `always_call` it runs even
+    /// if Forward or a hook before it threw.
     template <typename F>
     std::shared_ptr<HookHandle> RegisterForwardPostHook(F &&hook, const HookOptions &options = {}) {
-        return AddHook(kForwardPost, MakePost(std::forward<F>(hook)), options);
+        return AddHook(kForwardPost, internal::MakeFunctionPostHook(std::forward<F>(hook)), options);
     }
     /// `hook(function, grad_outputs)`; a list that it returns replaces them.
     template <typename F>
     std::shared_ptr<HookHandle> RegisterBackwardPreHook(F &&hook, const HookOptions &options = {}) {
-        return AddHook(kBackwardPre, MakePre(std::forward<F>(hook)), options);
+        return AddHook(kBackwardPre, internal::MakeFunctionPreHook(std::forward<F>(hook)), options);
     }
-    /// `hook(function, grad_inputs, grad_outputs)`; a list that it returns replaces grad_inputs.
+    /// `hook(function, grad_inputs, grad_outputs)`; a list that it returns replaces grad_inputs. With `always_call` it
+    /// runs even if Backward or a hook before it threw.
     template <typename F>
     std::shared_ptr<HookHandle> RegisterBackwardPostHook(F &&hook, const HookOptions &options = {}) {
-        return AddHook(kBackwardPost, MakePost(std::forward<F>(hook)), options);
+        return AddHook(kBackwardPost, internal::MakeFunctionPostHook(std::forward<F>(hook)), options);
     }
 
     const std::string &type() const { return type_; }
@@ -131,7 +133,8 @@ public:
     size_t num_outputs() const { return outputs_.size(); }
     /// Grows with every Apply in a thread; of the nodes that are due, a backward pass runs the latest first.
     uint64_t sequence() const { return sequence_; }
-    /// Path of the module in whose Forward it was applied; known in anomaly mode only.
+    /// The module in whose Forward it was applied, as Module::Describe names it; known only of functions that are
+    /// recorded in anomaly mode or while GlobalFunctionHooks() has any.
     const std::string &module_path() const { return module_path_; }
 
 protected:
@@ -155,15 +158,6 @@ private:
         Device device;
     };
 
-    template <typename F>
-    static FunctionPreHookFn MakePre(F &&hook) {
-        return infini_train::internal::MakeListHook<Function *, const TensorList &>(std::forward<F>(hook));
-    }
-    template <typename F>
-    static FunctionPostHookFn MakePost(F &&hook) {
-        return infini_train::internal::MakeListHook<Function *, const TensorList &, const TensorList &>(
-            std::forward<F>(hook));
-    }
     std::shared_ptr<HookHandle> AddHook(HookPoint point, FunctionPreHookFn hook, const HookOptions &options);
     std::shared_ptr<HookHandle> AddHook(HookPoint point, FunctionPostHookFn hook, const HookOptions &options);
 

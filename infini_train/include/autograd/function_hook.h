@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "infini_train/include/common/export.h"
 #include "infini_train/include/common/hook.h"
 #include "infini_train/include/common/tensor_fwd.h"
 
@@ -18,5 +19,31 @@ using FunctionPostHook = std::function<void(Function *, const TensorList &, cons
 // gradients of the inputs (backward post hooks).
 using FunctionPreHookFn = std::function<HookResult(Function *, const TensorList &)>;
 using FunctionPostHookFn = std::function<HookResult(Function *, const TensorList &, const TensorList &)>;
+
+/// The hooks of one function, or of all of them.
+struct FunctionHooks {
+    HookList<FunctionPreHookFn> forward_pre;
+    HookList<FunctionPostHookFn> forward_post;
+    HookList<FunctionPreHookFn> backward_pre;
+    HookList<FunctionPostHookFn> backward_post;
+
+    bool HasForward() const { return !forward_pre.empty() || !forward_post.empty(); }
+    bool HasBackward() const { return !backward_pre.empty() || !backward_post.empty(); }
+};
+
+/// The hooks that run for every function of the process, before the function's own.
+INFINI_TRAIN_EXPORT FunctionHooks &GlobalFunctionHooks();
+
+namespace internal {
+template <typename F>
+FunctionPreHookFn MakeFunctionPreHook(F &&hook) {
+    return infini_train::internal::MakeListHook<Function *, const TensorList &>(std::forward<F>(hook));
+}
+template <typename F>
+FunctionPostHookFn MakeFunctionPostHook(F &&hook) {
+    return infini_train::internal::MakeListHook<Function *, const TensorList &, const TensorList &>(
+        std::forward<F>(hook));
+}
+}  // namespace internal
 
 }  // namespace infini_train::autograd

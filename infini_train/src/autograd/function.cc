@@ -1,6 +1,7 @@
 #include "infini_train/include/autograd/function.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "infini_train/include/autograd/anomaly_mode.h"
 #include "infini_train/include/autograd/grad_mode.h"
@@ -52,6 +53,11 @@ void DestroyLater(std::vector<Edge> edges, std::vector<SavedTensor> saved) {
 
 }  // namespace
 
+FunctionHooks &GlobalFunctionHooks() {
+    static auto *hooks = new FunctionHooks;  // never destroyed: static objects may hold functions
+    return *hooks;
+}
+
 Function::Function(std::string type) : type_(std::move(type)) {}
 
 Function::~Function() {
@@ -81,17 +87,33 @@ std::shared_ptr<HookHandle> Function::AddHook(HookPoint point, FunctionPostHookF
 }
 
 TensorList Function::Apply(const TensorList &inputs) {
-    return hooks_.load(std::memory_order_acquire) == nullptr ? RunForward(inputs) : ApplyHooked(inputs);
+    const bool hooked = hooks_.load(std::memory_order_acquire) != nullptr || GlobalFunctionHooks().HasForward();
+    return hooked ? ApplyHooked(inputs) : RunForward(inputs);
 }
 
 TensorList Function::ApplyHooked(const TensorList &inputs) {
-    const Hooks &hooks = MutableHooks();
+    const HookLayers<FunctionHooks> layers(FunctionScope::IsInside() ? nullptr : &GlobalFunctionHooks(),
+                                           hooks_.load(std::memory_order_acquire));
     const HookRunner runner(
         "forward", [this] { return type_; }, infini_train::internal::LatestHookId());
     TensorList current = inputs;
-    runner.RunPre(hooks.forward_pre, current, /*gradients=*/false, this);
-    TensorList outputs = RunForward(current);
-    runner.RunPost(hooks.forward_post, outputs, /*gradients=*/false, this, current, outputs);
+    TensorList outputs;
+    std::exception_ptr failure;
+    try {
+        for (const FunctionHooks *hooks : layers) {
+            runner.RunPre(hooks->forward_pre, current, /*gradients=*/false, this);
+        }
+        const FunctionScope scope(/*inside=*/true);
+        outputs = RunForward(current);
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    for (const FunctionHooks *hooks : layers) {
+        runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, &failure, this, current, outputs);
+    }
+    if (failure != nullptr) {
+        std::rethrow_exception(failure);
+    }
     return outputs;
 }
 
@@ -159,7 +181,7 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     }
     outputs_.clear();
     outputs_.reserve(outputs.size());
-    if (AnomalyModeGuard::IsEnabled()) {
+    if (AnomalyModeGuard::IsEnabled() || GlobalFunctionHooks().HasForward() || GlobalFunctionHooks().HasBackward()) {
         module_path_ = internal::CurrentModulePath();
     }
     const auto &excluded = ctx_.non_differentiable_;

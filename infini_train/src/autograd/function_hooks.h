@@ -3,6 +3,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "infini_train/include/autograd/function.h"
@@ -12,12 +13,7 @@
 namespace infini_train::autograd {
 
 // What is registered on one function and on its outputs.
-struct Function::Hooks {
-    HookList<FunctionPreHookFn> forward_pre;
-    HookList<FunctionPostHookFn> forward_post;
-    HookList<FunctionPreHookFn> backward_pre;
-    HookList<FunctionPostHookFn> backward_post;
-
+struct Function::Hooks : FunctionHooks {
     // Of the outputs as tensors: their hooks, and who wants to keep the gradient.
     struct Output {
         HookList<TensorHook> tensor;
@@ -40,6 +36,23 @@ struct Function::Hooks {
         std::lock_guard lock(mutex);
         return idx < outputs.size() ? outputs[idx].get() : nullptr;
     }
+};
+
+/// Whether this thread is inside of a function's Forward or Backward. What is applied there are the function's insides,
+/// which global hooks don't see; code of users that runs there (a module's backward hooks, a recomputed forward) is
+/// outside again.
+class FunctionScope {
+public:
+    explicit FunctionScope(bool inside) : previous_(std::exchange(inside_, inside)) {}
+    ~FunctionScope() { inside_ = previous_; }
+    FunctionScope(const FunctionScope &) = delete;
+    FunctionScope &operator=(const FunctionScope &) = delete;
+
+    static bool IsInside() { return inside_; }
+
+private:
+    static inline thread_local bool inside_ = false;
+    const bool previous_;
 };
 
 /// The autograd layer's way to a function's insides.

@@ -112,20 +112,20 @@ bool GraphTask::Runs(const Function &function) const {
     return node != kNone && nodes_[node].executes;
 }
 
-void GraphTask::Leave(const void *owner, TensorList note) {
-    notes_.emplace_back(owner, std::move(note));
+void GraphTask::Leave(std::shared_ptr<NoteOwner> owner, TensorList gradients) {
+    notes_.push_back({std::move(owner), std::move(gradients)});
 }
 
-std::optional<TensorList> GraphTask::Take(const void *owner) {
+std::optional<TensorList> GraphTask::Take(const NoteOwner *owner) {
     // Nested modules leave and take in the order of a stack.
     const auto found =
-        std::find_if(notes_.rbegin(), notes_.rend(), [&](const auto &note) { return note.first == owner; });
+        std::find_if(notes_.rbegin(), notes_.rend(), [&](const Note &note) { return note.owner.get() == owner; });
     if (found == notes_.rend()) {
         return std::nullopt;
     }
-    std::optional<TensorList> note = std::move(found->second);
+    std::optional<TensorList> gradients = std::move(found->gradients);
     notes_.erase(std::next(found).base());
-    return note;
+    return gradients;
 }
 
 uint32_t GraphTask::AddNode(const std::shared_ptr<Function> &function) {
@@ -249,11 +249,21 @@ void GraphTask::Run(const std::vector<Edge> &roots, TensorList gradients) {
     for (size_t i = 0; i < roots.size(); ++i) {
         Accumulate(index_.Find(roots[i].function.get()), std::exchange(gradients[i], nullptr), roots[i].output_idx);
     }
-    while (!due_.empty()) {
-        std::pop_heap(due_.begin(), due_.end());
-        const Due due = due_.back();
-        due_.pop_back();
-        RunNode(nodes_[due.node]);
+    try {
+        while (!due_.empty()) {
+            std::pop_heap(due_.begin(), due_.end());
+            const Due due = due_.back();
+            due_.pop_back();
+            RunNode(nodes_[due.node]);
+        }
+    } catch (...) {
+        // Those that were begun last end first.
+        while (!notes_.empty()) {
+            const Note note = std::move(notes_.back());
+            notes_.pop_back();
+            note.owner->PassFailed(note.gradients, std::current_exception());
+        }
+        throw;
     }
 }
 
@@ -357,14 +367,25 @@ void GraphTask::RunTensorHooks(Function &function, TensorList &gradients) const 
 }
 
 TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) const {
-    const Function::Hooks *hooks = FunctionAccess::FindHooks(function);
+    const Function::Hooks *own = FunctionAccess::FindHooks(function);
+    const FunctionHooks &global = GlobalFunctionHooks();
+    const bool hooked = global.HasBackward() || global.HasForward() || (own != nullptr && own->HasBackward());
+    return hooked ? RunHookedFunction(function, own, gradients) : RunBackwardOf(function, gradients);
+}
+
+TensorList GraphTask::RunHookedFunction(Function &function, const FunctionHooks *own, TensorList &gradients) const {
+    const HookLayers<FunctionHooks> layers(&GlobalFunctionHooks(), own);
     const HookRunner runner(
         "backward", [&] { return function.type(); }, last_hook_id_);
-    if (hooks != nullptr && !hooks->backward_pre.empty()) {
-        for (auto &gradient : gradients) {
-            gradient = OwnForHook(gradient);
+    TensorList grad_inputs(function.next_edges_.size());
+    std::exception_ptr failure;
+    try {
+        for (const FunctionHooks *hooks : layers) {
+            if (!hooks->backward_pre.empty()) {
+                OwnForHooks(&gradients);
+                runner.RunPre(hooks->backward_pre, gradients, /*gradients=*/true, &function);
+            }
         }
-        runner.RunPre(hooks->backward_pre, gradients, /*gradients=*/true, &function);
         for (size_t i = 0; i < gradients.size(); ++i) {
             if (gradients[i] != nullptr) {
                 const auto &info = function.outputs_[i];
@@ -372,20 +393,29 @@ TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) con
                               [&] { return function.type(); });
             }
         }
+        const FunctionScope scope(/*inside=*/true);
+        grad_inputs = RunBackwardOf(function, gradients);
+    } catch (...) {
+        failure = std::current_exception();
     }
-    // Nothing comes of nothing, except for a function that takes missing gradients as they are.
-    const bool skipped = function.ctx_.materialize_grads_ && AllNull(gradients);
-    TensorList grad_inputs = skipped ? TensorList(function.next_edges_.size()) : RunBackwardOf(function, gradients);
-    if (hooks != nullptr && !hooks->backward_post.empty()) {
-        for (auto &grad_input : grad_inputs) {
-            grad_input = OwnForHook(grad_input);
+    for (const FunctionHooks *hooks : layers) {
+        if (!hooks->backward_post.empty()) {
+            OwnForHooks(&grad_inputs);
+            runner.RunPost(hooks->backward_post, grad_inputs, /*gradients=*/true, &failure, &function, grad_inputs,
+                           gradients);
         }
-        runner.RunPost(hooks->backward_post, grad_inputs, /*gradients=*/true, &function, grad_inputs, gradients);
+    }
+    if (failure != nullptr) {
+        std::rethrow_exception(failure);
     }
     return grad_inputs;
 }
 
 TensorList GraphTask::RunBackwardOf(Function &function, const TensorList &gradients) {
+    // Nothing comes of nothing, except for a function that takes missing gradients as they are.
+    if (function.ctx_.materialize_grads_ && AllNull(gradients)) {
+        return TensorList(function.next_edges_.size());
+    }
     TensorList with_zeros;
     if (function.ctx_.materialize_grads_ && AnyNull(gradients)) {
         for (size_t i = 0; i < gradients.size(); ++i) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,6 +13,14 @@
 #include "infini_train/include/tensor.h"
 
 namespace infini_train::autograd {
+
+/// Leaves a note in a pass, to be taken later in the same pass.
+class NoteOwner {
+public:
+    virtual ~NoteOwner() = default;
+    /// The pass ends with `failure` before the note was taken. Must not throw.
+    virtual void PassFailed(const TensorList &gradients, std::exception_ptr failure) noexcept = 0;
+};
 
 /// One backward pass. It counts, from the roots, the edges that it will travel; a node whose edges have all delivered
 /// is due, and of the nodes that are due the latest runs first. It lives in the thread that runs it; a pass begun
@@ -41,10 +51,10 @@ public:
     /// Hooks registered later than this wait for the next pass.
     uint64_t last_hook_id() const { return last_hook_id_; }
 
-    /// Notes that belong to this pass, by owner: how a module's two nodes find each other. Take gives nothing if
+    /// Gradients that belong to this pass, by owner: how a module's two nodes find each other. Take gives nothing if
     /// nothing was left.
-    void Leave(const void *owner, TensorList note);
-    std::optional<TensorList> Take(const void *owner);
+    void Leave(std::shared_ptr<NoteOwner> owner, TensorList gradients);
+    std::optional<TensorList> Take(const NoteOwner *owner);
 
 private:
     struct Node {
@@ -77,6 +87,10 @@ private:
         std::vector<std::pair<const Function *, uint32_t>> slots_;
         size_t size_ = 0;
     };
+    struct Note {
+        std::shared_ptr<NoteOwner> owner;
+        TensorList gradients;
+    };
     static constexpr uint32_t kNone = UINT32_MAX;
 
     uint32_t AddNode(const std::shared_ptr<Function> &function);
@@ -95,6 +109,7 @@ private:
     void RunTensorHooks(Function &function, TensorList &gradients) const;
     void RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx, TensorPtr &gradient) const;
     TensorList RunFunction(Function &function, TensorList &gradients) const;
+    TensorList RunHookedFunction(Function &function, const FunctionHooks *own, TensorList &gradients) const;
     static TensorList RunBackwardOf(Function &function, const TensorList &gradients);
     void SendOn(const Node &node, const TensorList &grad_inputs);
 
@@ -106,7 +121,7 @@ private:
     std::vector<Due> due_;                // a heap
     uint64_t due_count_ = 0;
     TensorList results_;
-    std::vector<std::pair<const void *, TensorList>> notes_;
+    std::vector<Note> notes_;
     uint32_t receiver_ = kNone;  // to whom the pass is handing a gradient right now
 };
 

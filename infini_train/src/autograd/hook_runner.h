@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -18,6 +20,25 @@ namespace infini_train::autograd {
 inline std::string QuotedName(const infini_train::internal::HookState &state) {
     return state.name.empty() ? std::string() : fmt::format(" '{}'", state.name);
 }
+
+/// The global hooks and then those of one owner; either may be null.
+template <typename Hooks>
+class HookLayers {
+public:
+    HookLayers(const Hooks *global, const Hooks *own) {
+        for (const Hooks *hooks : {global, own}) {
+            if (hooks != nullptr) {
+                layers_[size_++] = hooks;
+            }
+        }
+    }
+    const Hooks *const *begin() const { return layers_.data(); }
+    const Hooks *const *end() const { return layers_.data() + size_; }
+
+private:
+    std::array<const Hooks *, 2> layers_ = {};
+    size_t size_ = 0;
+};
 
 /// Throws AutogradError, which begins with `who()`, unless `replacement` may stand where `current` stood: as many
 /// tensors, gradients of the same dims, data type and device (`exact`); null is fine among gradients only.
@@ -64,40 +85,28 @@ public:
     /// `hook(target, list)` may replace `list`, a list of gradients or not.
     template <typename Hook, typename Target>
     void RunPre(const HookList<Hook> &hooks, TensorList &list, bool gradients, Target *target) const {
-        Run(hooks, "pre", list, gradients, target, list);
+        hooks.ForEach(last_id_, [&](const Hook &hook, const State &state) {
+            Call(hook, state, "pre", list, gradients, target, list);
+        });
     }
 
-    /// `hook(target, first, second)` may replace `list`, which is one of the two.
+    /// `hook(target, first, second)` may replace `list`, which is one of the two. For `failure` see RunAlways: once it
+    /// is set nothing is replaced.
     template <typename Hook, typename Target>
-    void RunPost(const HookList<Hook> &hooks, TensorList &list, bool gradients, Target *target, const TensorList &first,
-                 const TensorList &second) const {
-        Run(hooks, "post", list, gradients, target, first, second);
-    }
-
-    /// RunPost of forward hooks; see RunAlways.
-    template <typename Hook, typename Target>
-    void RunPostAlways(const HookList<Hook> &hooks, TensorList &list, Target *target, const TensorList &first,
-                       const TensorList &second, std::exception_ptr *failure) const {
-        RunAlways(hooks, last_id_, "a forward post hook", failure,
+    void RunPost(const HookList<Hook> &hooks, TensorList &list, bool gradients, std::exception_ptr *failure,
+                 Target *target, const TensorList &first, const TensorList &second) const {
+        RunAlways(hooks, last_id_, gradients ? "a backward post hook" : "a forward post hook", failure,
                   [&](const Hook &hook, const State &state, bool failed) {
                       if (failed) {
                           hook(target, first, second);
                       } else {
-                          Call(hook, state, "post", list, /*gradients=*/false, target, first, second);
+                          Call(hook, state, "post", list, gradients, target, first, second);
                       }
                   });
     }
 
 private:
     using State = infini_train::internal::HookState;
-
-    template <typename Hook, typename Target, typename... Args>
-    void Run(const HookList<Hook> &hooks, const char *point, TensorList &list, bool gradients, Target *target,
-             const Args &...args) const {
-        hooks.ForEach(last_id_, [&](const Hook &hook, const State &state) {
-            Call(hook, state, point, list, gradients, target, args...);
-        });
-    }
 
     template <typename Hook, typename Target, typename... Args>
     void Call(const Hook &hook, const State &state, const char *point, TensorList &list, bool gradients, Target *target,

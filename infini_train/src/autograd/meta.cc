@@ -120,6 +120,12 @@ TensorPtr OwnForHook(const TensorPtr &grad) {
     return GradMode::IsEnabled() && grad->requires_grad() ? grad->Clone() : CastCopy(*grad, grad->Dtype());
 }
 
+void OwnForHooks(TensorList *grads) {
+    for (auto &grad : *grads) {
+        grad = OwnForHook(grad);
+    }
+}
+
 void ThrowWrongGradient(const Tensor &grad, std::span<const int64_t> dims, DataType dtype, Device device,
                         const char *what, const std::string &who) {
     Throw<AutogradError>("{}: expected {} of shape {}, {} on {}, got {}, {} on {}", who, what, FormatDims(dims),

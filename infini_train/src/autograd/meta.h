@@ -60,6 +60,7 @@ void AccumulateInto(TensorPtr *sum, const TensorPtr &grad);
 
 /// The tensor if nobody else holds it or its memory, otherwise a copy: what a hook may be given to change.
 TensorPtr OwnForHook(const TensorPtr &grad);
+void OwnForHooks(TensorList *grads);
 
 /// Throws AutogradError, which begins with `who()`, unless `grad` has the dims, data type and device wanted.
 [[noreturn]] void ThrowWrongGradient(const Tensor &grad, std::span<const int64_t> dims, DataType dtype, Device device,

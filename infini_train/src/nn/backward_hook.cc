@@ -7,6 +7,7 @@
 #include "infini_train/include/nn/modules/module.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/function_hooks.h"
 #include "infini_train/src/autograd/graph_task.h"
 #include "infini_train/src/autograd/hook_runner.h"
 #include "infini_train/src/autograd/meta.h"
@@ -68,7 +69,7 @@ TensorList Owned(const TensorList &gradients) {
 }  // namespace
 
 // What the two nodes share.
-class BackwardHookCall::State {
+class BackwardHookCall::State : public autograd::NoteOwner, public std::enable_shared_from_this<State> {
 public:
     State(Module *module, std::shared_ptr<Module> owner, std::weak_ptr<const bool> alive,
           std::shared_ptr<ModuleHooks> hooks)
@@ -80,13 +81,19 @@ public:
 
     /// The hooked gradients of the outputs, remembered in the pass for the backward post hooks.
     TensorList RunPre(TensorList grad_outputs) {
+        const autograd::FunctionScope outside(/*inside=*/false);
         GraphTask &task = *GraphTask::Current();
         const HookRunner runner(
             "backward", [this] { return Name(); }, task.last_hook_id());
-        for (const ModuleHooks *hooks : {&GlobalModuleHooks(), hooks_.get()}) {
-            runner.RunPre(hooks->backward_pre, grad_outputs, /*gradients=*/true, module());
+        try {
+            for (const ModuleHooks *hooks : layers()) {
+                runner.RunPre(hooks->backward_pre, grad_outputs, /*gradients=*/true, module());
+            }
+        } catch (...) {
+            PassFailed(grad_outputs, std::current_exception());
+            throw;
         }
-        task.Leave(this, grad_outputs);
+        task.Leave(shared_from_this(), grad_outputs);
         const auto input = input_node.lock();
         if (input == nullptr || !task.Runs(*input)) {
             // No gradient will come out of the module in this pass; its hooks run all the same, so that they are
@@ -110,16 +117,36 @@ public:
         if (!note) {
             return grad_inputs;
         }
-        const TensorList &grad_outputs = *note;
-        const HookRunner runner(
-            "backward", [this] { return Name(); }, task.last_hook_id());
-        for (const ModuleHooks *hooks : {&GlobalModuleHooks(), hooks_.get()}) {
-            runner.RunPost(hooks->backward_post, grad_inputs, /*gradients=*/true, module(), grad_inputs, grad_outputs);
+        std::exception_ptr failure;
+        RunPostHooks(grad_inputs, *note, &failure);
+        if (failure != nullptr) {
+            std::rethrow_exception(failure);
         }
         return grad_inputs;
     }
 
+    void PassFailed(const TensorList &grad_outputs, std::exception_ptr failure) noexcept override {
+        try {
+            TensorList grad_inputs(num_inputs);
+            RunPostHooks(grad_inputs, grad_outputs, &failure);
+        } catch (...) {
+            LogDropped("a backward post hook");
+        }
+    }
+
 private:
+    autograd::HookLayers<ModuleHooks> layers() const { return {&GlobalModuleHooks(), hooks_.get()}; }
+
+    void RunPostHooks(TensorList &grad_inputs, const TensorList &grad_outputs, std::exception_ptr *failure) const {
+        const autograd::FunctionScope outside(/*inside=*/false);
+        const HookRunner runner(
+            "backward", [this] { return Name(); }, GraphTask::Current()->last_hook_id());
+        for (const ModuleHooks *hooks : layers()) {
+            runner.RunPost(hooks->backward_post, grad_inputs, /*gradients=*/true, failure, module(), grad_inputs,
+                           grad_outputs);
+        }
+    }
+
     Module *module() const { return owner_ != nullptr || !alive_.expired() ? module_ : nullptr; }
     std::string Name() const {
         const Module *alive = module();

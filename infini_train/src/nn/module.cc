@@ -1,7 +1,6 @@
 #include "infini_train/include/nn/modules/module.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -123,7 +122,7 @@ TensorList Module::operator()(const TensorList &inputs) {
 }
 
 TensorList Module::CallHooked(const TensorList &inputs) {
-    const std::array<const ModuleHooks *, 2> both = {&GlobalModuleHooks(), hooks_.get()};
+    const autograd::HookLayers<ModuleHooks> layers(&GlobalModuleHooks(), hooks_.get());
     const HookRunner runner(
         "forward", [this] { return Describe(); }, infini_train::internal::LatestHookId());
     const TensorList *current = &inputs;
@@ -132,14 +131,14 @@ TensorList Module::CallHooked(const TensorList &inputs) {
     std::optional<BackwardHookCall> backward;
     std::exception_ptr failure;
     try {
-        for (const ModuleHooks *hooks : both) {
+        for (const ModuleHooks *hooks : layers) {
             if (!hooks->forward_pre.empty()) {
                 replaced = *current;
                 current = &replaced;
                 runner.RunPre(hooks->forward_pre, replaced, /*gradients=*/false, this);
             }
         }
-        if (autograd::GradMode::IsEnabled() && (both[0]->HasBackward() || both[1]->HasBackward())) {
+        if (autograd::GradMode::IsEnabled() && (GlobalModuleHooks().HasBackward() || hooks_->HasBackward())) {
             backward.emplace(this, weak_from_this().lock(), alive_, hooks_);
             replaced = backward->WrapInputs(*current);
             current = &replaced;
@@ -148,8 +147,8 @@ TensorList Module::CallHooked(const TensorList &inputs) {
     } catch (...) {
         failure = std::current_exception();
     }
-    for (const ModuleHooks *hooks : both) {
-        runner.RunPostAlways(hooks->forward_post, outputs, this, *current, outputs, &failure);
+    for (const ModuleHooks *hooks : layers) {
+        runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, &failure, this, *current, outputs);
     }
     if (failure != nullptr) {
         std::rethrow_exception(failure);
