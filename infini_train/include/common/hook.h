@@ -89,27 +89,97 @@ struct HookEntry {
     HookType hook;
 };
 
-// The list is copied on every change, so that whoever runs it holds a snapshot that nobody changes.
+// The hooks of one list. It is copied on every change; who runs it reads the copy that was current when it began, and
+// only counts itself as a reader, since running hooks must be cheap. What changes leave behind is freed once nobody
+// reads.
 template <typename HookType>
-struct HookStore {
+class HookStore {
+public:
     using Entries = std::vector<std::shared_ptr<const HookEntry<HookType>>>;
 
-    void Erase(const HookState *state) {
-        std::shared_ptr<const Entries> old;  // freed after the lock: a hook's captures may do anything when they go
-        std::lock_guard lock(mutex);
-        auto kept = std::make_shared<Entries>();
-        for (const auto &entry : *entries) {
-            if (entry->state.get() != state) {
-                kept->push_back(entry);
+    /// The entries that were current at the beginning of the scope; the store lives as long.
+    class Reading {
+    public:
+        explicit Reading(HookStore *store) : store_(store) {
+            store->readers_.fetch_add(1);
+            entries_ = store->current_.load();
+        }
+        ~Reading() {
+            if (store_->readers_.fetch_sub(1) == 1 && store_->has_leftovers_.load()) {
+                store_->FreeLeftovers();
             }
         }
-        old = std::exchange(entries, std::move(kept));
-        size.store(entries->size(), std::memory_order_release);
+        Reading(const Reading &) = delete;
+        Reading &operator=(const Reading &) = delete;
+
+        const Entries &entries() const { return *entries_; }
+        HookStore *store() const { return store_; }
+
+    private:
+        HookStore *const store_;
+        const Entries *entries_;
+    };
+
+    HookStore() : current_(new Entries) {}
+    ~HookStore() { delete current_.load(); }
+    HookStore(const HookStore &) = delete;
+    HookStore &operator=(const HookStore &) = delete;
+
+    size_t size() const { return size_.load(std::memory_order_acquire); }
+
+    /// Calls `edit(&entries)` on a copy, which then becomes the current one.
+    template <typename Edit>
+    void Change(Edit &&edit) {
+        {
+            std::lock_guard lock(mutex_);
+            auto entries = std::make_unique<Entries>(*current_.load());
+            edit(entries.get());
+            leftovers_.reserve(leftovers_.size() + 1);
+            size_.store(entries->size(), std::memory_order_release);
+            leftovers_.emplace_back(current_.exchange(entries.release()));
+            has_leftovers_.store(true);
+        }
+        FreeLeftovers();
+    }
+    void Erase(const HookState *state) {
+        Change([&](Entries *entries) {
+            std::erase_if(*entries, [&](const auto &entry) { return entry->state.get() == state; });
+        });
     }
 
-    std::mutex mutex;
-    std::atomic<size_t> size{0};
-    std::shared_ptr<const Entries> entries = std::make_shared<Entries>();
+    /// The owner goes: `self` is let go of once nobody reads.
+    void Abandon(const std::shared_ptr<HookStore> &self) {
+        if (readers_.load() != 0) {
+            {
+                std::lock_guard lock(mutex_);
+                self_ = self;
+                has_leftovers_.store(true);
+            }
+            FreeLeftovers();
+        }
+    }
+
+private:
+    void FreeLeftovers() {
+        // Freed after the lock: a hook's captures may do anything when they go.
+        std::vector<std::unique_ptr<const Entries>> leftovers;
+        std::shared_ptr<HookStore> self;
+        std::lock_guard lock(mutex_);
+        if (readers_.load() == 0) {
+            leftovers = std::exchange(leftovers_, {});
+            self = std::exchange(self_, nullptr);
+            has_leftovers_.store(false);
+        }
+    }
+
+    std::atomic<const Entries *> current_;  // owned
+    std::atomic<size_t> size_{0};
+    std::atomic<size_t> readers_{0};
+    // Set before `readers_` is looked at, as readers leave before they look at it: one of the two sees the other.
+    std::atomic<bool> has_leftovers_{false};
+    std::mutex mutex_;  // guards changes and what follows
+    std::vector<std::unique_ptr<const Entries>> leftovers_;
+    std::shared_ptr<HookStore> self_;
 };
 
 template <typename T>
@@ -158,33 +228,30 @@ private:
 template <typename HookType>
 class HookList {
 public:
-    HookList() : store_(std::make_shared<internal::HookStore<HookType>>()) {}
+    HookList() : store_(std::make_shared<Store>()) {}
+    ~HookList() { store_->Abandon(store_); }
     HookList(const HookList &other) : HookList() {
-        auto copy = std::make_shared<typename internal::HookStore<HookType>::Entries>();
-        for (const auto &entry : *other.Snapshot()) {
-            const HookOptions options{entry->state->name, false, entry->state->always_call,
-                                      entry->state->enabled.load(), entry->state->max_calls};
-            auto state = std::make_shared<internal::HookState>(internal::NextHookId(), options);
-            copy->push_back(std::make_shared<Entry>(Entry{std::move(state), entry->hook}));
-        }
-        store_->size.store(copy->size(), std::memory_order_release);
-        store_->entries = std::move(copy);
+        const typename Store::Reading reading(other.store_.get());
+        store_->Change([&](typename Store::Entries *entries) {
+            for (const auto &entry : reading.entries()) {
+                const HookOptions options{entry->state->name, false, entry->state->always_call,
+                                          entry->state->enabled.load(), entry->state->max_calls};
+                auto state = std::make_shared<internal::HookState>(internal::NextHookId(), options);
+                entries->push_back(std::make_shared<Entry>(Entry{std::move(state), entry->hook}));
+            }
+        });
     }
     HookList &operator=(const HookList &) = delete;
 
-    bool empty() const { return store_->size.load(std::memory_order_acquire) == 0; }
-    size_t size() const { return store_->size.load(std::memory_order_acquire); }
+    bool empty() const { return store_->size() == 0; }
+    size_t size() const { return store_->size(); }
 
     std::shared_ptr<HookHandle> Add(HookType hook, const HookOptions &options = {}) {
         auto state = std::make_shared<internal::HookState>(internal::NextHookId(), options);
         auto entry = std::make_shared<Entry>(Entry{state, std::move(hook)});
-        {
-            std::lock_guard lock(store_->mutex);
-            auto entries = std::make_shared<typename internal::HookStore<HookType>::Entries>(*store_->entries);
+        store_->Change([&](typename Store::Entries *entries) {
             entries->insert(options.prepend ? entries->begin() : entries->end(), std::move(entry));
-            store_->entries = std::move(entries);
-            store_->size.store(store_->entries->size(), std::memory_order_release);
-        }
+        });
         return std::make_shared<HookHandleImpl<HookType>>(store_, std::move(state));
     }
 
@@ -201,8 +268,8 @@ public:
         if (empty()) {
             return;
         }
-        const auto entries = Snapshot();
-        for (const auto &entry : *entries) {
+        const typename Store::Reading reading(store_.get());
+        for (const auto &entry : reading.entries()) {
             internal::HookState &state = *entry->state;
             if (state.id > last_id || state.removed.load(std::memory_order_acquire) ||
                 !state.enabled.load(std::memory_order_acquire) || !wanted(std::as_const(state))) {
@@ -214,7 +281,7 @@ public:
                     continue;
                 }
                 if (!state.removed.exchange(true)) {
-                    store_->Erase(&state);
+                    reading.store()->Erase(&state);
                 }
             }
             visit(entry->hook, std::as_const(state));
@@ -223,13 +290,9 @@ public:
 
 private:
     using Entry = internal::HookEntry<HookType>;
+    using Store = internal::HookStore<HookType>;
 
-    auto Snapshot() const {
-        std::lock_guard lock(store_->mutex);
-        return store_->entries;
-    }
-
-    std::shared_ptr<internal::HookStore<HookType>> store_;
+    std::shared_ptr<Store> store_;
 };
 
 namespace internal {

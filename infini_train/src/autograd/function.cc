@@ -97,17 +97,14 @@ TensorList Function::ApplyHooked(const TensorList &inputs) {
     const HookRunner runner(
         "forward", [this] { return type_; }, infini_train::internal::LatestHookId());
     TensorList current = inputs;
-    TensorList outputs;
     std::exception_ptr failure;
-    try {
+    TensorList outputs = CatchInto(&failure, [&] {
         for (const FunctionHooks *hooks : layers) {
             runner.RunPre(hooks->forward_pre, current, /*gradients=*/false, this);
         }
         const FunctionScope scope(/*inside=*/true);
-        outputs = RunForward(current);
-    } catch (...) {
-        failure = std::current_exception();
-    }
+        return RunForward(current);
+    });
     for (const FunctionHooks *hooks : layers) {
         runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, &failure, this, current, outputs);
     }

@@ -377,9 +377,8 @@ TensorList GraphTask::RunHookedFunction(Function &function, const FunctionHooks 
     const HookLayers<FunctionHooks> layers(&GlobalFunctionHooks(), own);
     const HookRunner runner(
         "backward", [&] { return function.type(); }, last_hook_id_);
-    TensorList grad_inputs(function.next_edges_.size());
     std::exception_ptr failure;
-    try {
+    TensorList grad_inputs = CatchInto(&failure, [&] {
         for (const FunctionHooks *hooks : layers) {
             if (!hooks->backward_pre.empty()) {
                 OwnForHooks(&gradients);
@@ -394,9 +393,10 @@ TensorList GraphTask::RunHookedFunction(Function &function, const FunctionHooks 
             }
         }
         const FunctionScope scope(/*inside=*/true);
-        grad_inputs = RunBackwardOf(function, gradients);
-    } catch (...) {
-        failure = std::current_exception();
+        return RunBackwardOf(function, gradients);
+    });
+    if (failure != nullptr) {
+        grad_inputs.assign(function.next_edges_.size(), nullptr);
     }
     for (const FunctionHooks *hooks : layers) {
         if (!hooks->backward_post.empty()) {

@@ -45,6 +45,17 @@ private:
 void CheckReplacement(const TensorList &replacement, const TensorList &current, bool gradients,
                       const std::function<std::string()> &who);
 
+/// What `body()` gives, or nothing if it throws; the exception is in *failure then.
+template <typename Body>
+TensorList CatchInto(std::exception_ptr *failure, Body &&body) {
+    try {
+        return body();
+    } catch (...) {
+        *failure = std::current_exception();
+        return {};
+    }
+}
+
 /// Runs `body(hook, state, failed)` for the hooks that come after an operation. Once something has thrown, into
 /// `failure` and maybe before this call, only those that are always called run; what they throw themselves is logged
 /// and dropped.

@@ -127,10 +127,9 @@ TensorList Module::CallHooked(const TensorList &inputs) {
         "forward", [this] { return Describe(); }, infini_train::internal::LatestHookId());
     const TensorList *current = &inputs;
     TensorList replaced;  // where hooks put something else in the inputs' place
-    TensorList outputs;
     std::optional<BackwardHookCall> backward;
     std::exception_ptr failure;
-    try {
+    const auto forward = [&]() -> TensorList {
         for (const ModuleHooks *hooks : layers) {
             if (!hooks->forward_pre.empty()) {
                 replaced = *current;
@@ -143,17 +142,19 @@ TensorList Module::CallHooked(const TensorList &inputs) {
             replaced = backward->WrapInputs(*current);
             current = &replaced;
         }
-        outputs = Forward(*current);
-    } catch (...) {
-        failure = std::current_exception();
-    }
+        return Forward(*current);
+    };
+    TensorList outputs = autograd::CatchInto(&failure, forward);
     for (const ModuleHooks *hooks : layers) {
         runner.RunPost(hooks->forward_post, outputs, /*gradients=*/false, &failure, this, *current, outputs);
     }
     if (failure != nullptr) {
         std::rethrow_exception(failure);
     }
-    return backward ? backward->WrapOutputs(outputs) : outputs;
+    if (backward) {
+        return backward->WrapOutputs(outputs);
+    }
+    return outputs;
 }
 
 TensorList Module::Parameters() const {
