@@ -70,10 +70,38 @@ void CheckFinite(const Function &function, const TensorList &grad_inputs) {
 
 }  // namespace
 
-GraphTask::GraphTask(Options options) : options_(options), last_hook_id_(infini_train::internal::LatestHookId()) {}
+std::unique_ptr<GraphTask::Workspace> &GraphTask::SpareWorkspace() {
+    static thread_local auto spare = std::make_unique<Workspace>();
+    return spare;
+}
+
+GraphTask::GraphTask(Options options)
+    : options_(options),
+      last_hook_id_(infini_train::internal::LatestHookId()),
+      workspace_(SpareWorkspace() != nullptr ? std::move(SpareWorkspace()) : std::make_unique<Workspace>()),
+      index_(workspace_->index),
+      nodes_(workspace_->nodes),
+      edge_targets_(workspace_->edge_targets),
+      due_(workspace_->due) {}
+
+GraphTask::~GraphTask() {
+    constexpr size_t kLarge = 1 << 14;  // more is given back, and would take long to clear
+    nodes_.clear();
+    if (index_.capacity() <= kLarge && SpareWorkspace() == nullptr) {
+        index_.Clear();
+        edge_targets_.clear();
+        due_.clear();
+        SpareWorkspace() = std::move(workspace_);
+    }
+}
 
 GraphTask *GraphTask::Current() {
     return current_task;
+}
+
+void GraphTask::Index::Clear() {
+    std::fill(slots_.begin(), slots_.end(), std::pair<const Function *, uint32_t>());
+    size_ = 0;
 }
 
 size_t GraphTask::Index::Slot(const Function *key) const {

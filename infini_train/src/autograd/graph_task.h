@@ -33,6 +33,7 @@ public:
     };
 
     explicit GraphTask(Options options);
+    ~GraphTask();
     GraphTask(const GraphTask &) = delete;
     GraphTask &operator=(const GraphTask &) = delete;
 
@@ -77,6 +78,8 @@ private:
     // From function to node: open addressing, since a map's allocations would be the most expensive part of a pass.
     class Index {
     public:
+        void Clear();
+        size_t capacity() const { return slots_.size(); }
         /// The value of `key`, after inserting `value` if there was none.
         uint32_t FindOrAdd(const Function *key, uint32_t value);
         /// The value of `key` or kNone.
@@ -91,6 +94,14 @@ private:
         std::shared_ptr<NoteOwner> owner;
         TensorList gradients;
     };
+    // The lists of a pass, which the thread's next pass uses again.
+    struct Workspace {
+        Index index;
+        std::vector<Node> nodes;
+        std::vector<uint32_t> edge_targets;  // of every node in turn, for each edge; kNone where it leads nowhere
+        std::vector<Due> due;                // a heap
+    };
+    static std::unique_ptr<Workspace> &SpareWorkspace();
     static constexpr uint32_t kNone = UINT32_MAX;
 
     uint32_t AddNode(const std::shared_ptr<Function> &function);
@@ -115,10 +126,11 @@ private:
 
     const Options options_;
     const uint64_t last_hook_id_;
-    Index index_;
-    std::vector<Node> nodes_;
-    std::vector<uint32_t> edge_targets_;  // of every node in turn, for each of its edges; kNone where it leads nowhere
-    std::vector<Due> due_;                // a heap
+    std::unique_ptr<Workspace> workspace_;
+    Index &index_;
+    std::vector<Node> &nodes_;
+    std::vector<uint32_t> &edge_targets_;
+    std::vector<Due> &due_;
     uint64_t due_count_ = 0;
     TensorList results_;
     std::vector<Note> notes_;

@@ -1,6 +1,8 @@
 #include "infini_train/src/nn/backward_hook.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "infini_train/include/autograd/function.h"
 #include "infini_train/include/common/error.h"
@@ -20,33 +22,56 @@ using autograd::HookRunner;
 
 namespace {
 
-TensorList Pick(const TensorList &all, const std::vector<size_t> &positions) {
-    TensorList some;
-    some.reserve(positions.size());
-    for (const size_t position : positions) {
-        some.push_back(all[position]);
-    }
-    return some;
+bool TakesGrad(const TensorPtr &tensor) {
+    return tensor != nullptr && tensor->requires_grad();
 }
 
-// `some` at `positions` of a list of `size`, null elsewhere.
-TensorList Spread(const TensorList &some, const std::vector<size_t> &positions, size_t size) {
-    TensorList all(size);
-    for (size_t i = 0; i < positions.size(); ++i) {
-        all[positions[i]] = some[i];
-    }
-    return all;
-}
-
-std::vector<size_t> RequiringGrad(const TensorList &tensors) {
-    std::vector<size_t> positions;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-        if (tensors[i] != nullptr && tensors[i]->requires_grad()) {
-            positions.push_back(i);
+// Which tensors of a list require a gradient and so pass through a node. Mostly all of them do; then lists are handed
+// on as they are.
+class Passing {
+public:
+    void Set(const TensorList &tensors) {
+        size_ = tensors.size();
+        all_ = std::all_of(tensors.begin(), tensors.end(), TakesGrad);
+        for (size_t i = 0; i < size_ && !all_; ++i) {
+            if (TakesGrad(tensors[i])) {
+                positions_.push_back(i);
+            }
         }
     }
-    return positions;
-}
+    bool none() const { return all_ ? size_ == 0 : positions_.empty(); }
+    /// Of the whole list.
+    size_t size() const { return size_; }
+
+    TensorList Pick(TensorList all) const {
+        if (all_) {
+            return all;
+        }
+        TensorList some;
+        for (const size_t position : positions_) {
+            some.push_back(std::move(all[position]));
+        }
+        return some;
+    }
+    /// Puts `some` in their places of a list of all, null elsewhere.
+    TensorList Spread(TensorList some) const { return all_ ? some : Insert(std::move(some), TensorList(size_)); }
+    /// Puts `some` in their places of `all`.
+    TensorList Insert(TensorList some, TensorList all) const {
+        for (size_t i = 0; i < positions_.size(); ++i) {
+            all[positions_[i]] = std::move(some[i]);
+        }
+        return all;
+    }
+    /// `all` after those that pass have passed through `node`.
+    TensorList Through(autograd::Function &node, const TensorList &all) const {
+        return all_ ? node.Apply(all) : Insert(node.Apply(Pick(all)), all);
+    }
+
+private:
+    bool all_ = true;
+    size_t size_ = 0;
+    std::vector<size_t> positions_;  // unless all
+};
 
 TensorList Aliases(const TensorList &tensors) {
     TensorList aliases;
@@ -75,8 +100,7 @@ public:
           std::shared_ptr<ModuleHooks> hooks)
         : module_(module), owner_(std::move(owner)), alive_(std::move(alive)), hooks_(std::move(hooks)) {}
 
-    std::vector<size_t> input_positions, output_positions;
-    size_t num_inputs = 0, num_outputs = 0;
+    Passing inputs, outputs;
     std::weak_ptr<autograd::Function> input_node;
 
     /// The hooked gradients of the outputs, remembered in the pass for the backward post hooks.
@@ -98,7 +122,7 @@ public:
         if (input == nullptr || !task.Runs(*input)) {
             // No gradient will come out of the module in this pass; its hooks run all the same, so that they are
             // paired.
-            const TensorList grad_inputs = RunPost(TensorList(num_inputs));
+            const TensorList grad_inputs = RunPost(TensorList(inputs.size()));
             for (const auto &grad_input : grad_inputs) {
                 if (grad_input != nullptr) {
                     Throw<AutogradError>(
@@ -127,7 +151,7 @@ public:
 
     void PassFailed(const TensorList &grad_outputs, std::exception_ptr failure) noexcept override {
         try {
-            TensorList grad_inputs(num_inputs);
+            TensorList grad_inputs(inputs.size());
             RunPostHooks(grad_inputs, grad_outputs, &failure);
         } catch (...) {
             LogDropped("a backward post hook");
@@ -168,8 +192,7 @@ public:
     TensorList Forward(const TensorList &inputs) override { return Aliases(inputs); }
     TensorList Backward(const TensorList &grad_outputs) override {
         const auto state = state_;
-        TensorList grads = Spread(Owned(grad_outputs), state->input_positions, state->num_inputs);
-        return Pick(state->RunPost(std::move(grads)), state->input_positions);
+        return state->inputs.Pick(state->RunPost(state->inputs.Spread(Owned(grad_outputs))));
     }
 
 protected:
@@ -188,8 +211,7 @@ public:
     TensorList Forward(const TensorList &inputs) override { return Aliases(inputs); }
     TensorList Backward(const TensorList &grad_outputs) override {
         const auto state = state_;
-        TensorList grads = Spread(Owned(grad_outputs), state->output_positions, state->num_outputs);
-        return Pick(state->RunPre(std::move(grads)), state->output_positions);
+        return state->outputs.Pick(state->RunPre(state->outputs.Spread(Owned(grad_outputs))));
     }
 
 protected:
@@ -206,33 +228,18 @@ BackwardHookCall::BackwardHookCall(Module *module, std::shared_ptr<Module> owner
 BackwardHookCall::~BackwardHookCall() = default;
 
 TensorList BackwardHookCall::WrapInputs(const TensorList &inputs) {
-    state_->num_inputs = inputs.size();
-    state_->input_positions = RequiringGrad(inputs);
-    if (state_->input_positions.empty()) {
+    state_->inputs.Set(inputs);
+    if (state_->inputs.none()) {
         return inputs;
     }
     const auto node = std::make_shared<InputNode>(state_);
     state_->input_node = node;
-    const TensorList passed = node->Apply(Pick(inputs, state_->input_positions));
-    TensorList result = inputs;
-    for (size_t i = 0; i < passed.size(); ++i) {
-        result[state_->input_positions[i]] = passed[i];
-    }
-    return result;
+    return state_->inputs.Through(*node, inputs);
 }
 
 TensorList BackwardHookCall::WrapOutputs(const TensorList &outputs) {
-    state_->num_outputs = outputs.size();
-    state_->output_positions = RequiringGrad(outputs);
-    if (state_->output_positions.empty()) {
-        return outputs;
-    }
-    const TensorList passed = std::make_shared<OutputNode>(state_)->Apply(Pick(outputs, state_->output_positions));
-    TensorList result = outputs;
-    for (size_t i = 0; i < passed.size(); ++i) {
-        result[state_->output_positions[i]] = passed[i];
-    }
-    return result;
+    state_->outputs.Set(outputs);
+    return state_->outputs.none() ? outputs : state_->outputs.Through(*std::make_shared<OutputNode>(state_), outputs);
 }
 
 }  // namespace infini_train::nn
