@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs step_bench and the same work in PyTorch in turn, and prints both times and their ratio (ours / PyTorch's).
+# Runs step_bench and the same work in PyTorch, in Python and through libtorch, in turn, and prints the times and their
+# ratios (ours / theirs).
 #
 #   scripts/bench_vs_torch.sh [--rounds N] [--threads N] [--plain] PYTHON
 #
@@ -38,10 +39,22 @@ if [ "$tuned" = 1 ]; then
 fi
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
+say "compiling the same work against libtorch"
+mapfile -t torch_facts < <("$python" -c '
+import torch
+from torch.utils import cpp_extension
+print(cpp_extension.library_paths()[0])
+print(int(torch.compiled_with_cxx11_abi()))
+print(*cpp_extension.include_paths(), sep="\n")')
+torch_lib=${torch_facts[0]}
+"${CXX:-g++}" -std=c++20 -O2 -w "-D_GLIBCXX_USE_CXX11_ABI=${torch_facts[1]}" "${torch_facts[@]/#/-isystem}" \
+    "$ROOT/test/benchmark/libtorch_step.cc" -o "$results/libtorch_step" \
+    "-L$torch_lib" -ltorch -ltorch_cpu -lc10 "-Wl,-rpath,$torch_lib" -Wl,--allow-shlib-undefined
 for round in $(seq "$rounds"); do
     say "round $round of $rounds"
     "$ROOT/build/release/bin/step_bench" "$threads" > "$results/ours.$round"
     "${tuning[@]}" "$python" "$ROOT/test/benchmark/torch_step.py" "$threads" > "$results/torch.$round"
+    "${tuning[@]}" "$results/libtorch_step" "$threads" > "$results/libtorch.$round"
 done
 "$python" - "$results" <<'PYTHON'
 import glob
@@ -62,9 +75,11 @@ def medians(kind):
 
 cpu = next((line.split(": ", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
 print(f"{cpu}, {torch.backends.cpu.get_cpu_capability()}, PyTorch {torch.__version__}; microseconds")
-ours, theirs = medians("ours"), medians("torch")
+ours, python, libtorch = medians("ours"), medians("torch"), medians("libtorch")
 width = max(map(len, ours))
-print(f"{'':{width}}  {'ours':>9}  {'PyTorch':>9}  ratio")
-for name in ours:
-    print(f"{name:{width}}  {ours[name]:9.2f}  {theirs[name]:9.2f}  {ours[name] / theirs[name]:5.2f}")
+print(f"{'':{width}}  {'ours':>9}  {'PyTorch':>9}  ratio  {'libtorch':>9}  ratio")
+for name, time in ours.items():
+    columns = [f"{peer[name]:9.2f}  {time / peer[name]:5.2f}" if name in peer else f"{'-':>9}  {'':5}"
+               for peer in (python, libtorch)]
+    print(f"{name:{width}}  {time:9.2f}  {'  '.join(columns)}".rstrip())
 PYTHON

@@ -115,6 +115,17 @@ void MeasureHooks() {
     layer = std::make_shared<nn::Linear>(8, 8);
     layer->RegisterBackwardPostHook([](nn::Module *, const TensorList &, const TensorList &) {});
     run("Linear(8,8) forward and backward, backward hook", layer);
+    layer = std::make_shared<nn::Linear>(8, 8);
+    for (const int hooks : {1, 8}) {
+        const std::string name = hooks == 1 ? "a tensor hook" : std::to_string(hooks) + " tensor hooks";
+        Measure("Linear(8,8) forward and backward, " + name, 2000, [&] {
+            const auto y = (*layer)({x})[0];
+            for (int i = 0; i < hooks; ++i) {
+                y->RegisterHook([](const TensorPtr &) {});
+            }
+            y->Backward(gradient);
+        });
+    }
 }
 
 }  // namespace

@@ -181,6 +181,26 @@ TEST(Optimizer, AHookMayChangeGradientsAndParameters) {
     EXPECT_EQ(Values(w), Floats({10}));
 }
 
+// pytorch#185331: hooks for a step.
+TEST(OptimizerHook, RemovesHooksOfAnythingAfterSteps) {
+    const auto w = Leaf(1);
+    SGD optimizer({w}, 0.1);
+    int one = 0, two = 0;
+    optimizer.RemoveAfterSteps(w->RegisterHook([&](const TensorPtr &) { ++one; }));
+    optimizer.RemoveAfterSteps(w->RegisterHook([&](const TensorPtr &) { ++two; }), 2);
+    for (int step = 0; step < 3; ++step) {
+        for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
+            (w * 2)->Backward();
+        }
+        optimizer.Step();
+    }
+    EXPECT_EQ(one, 4);
+    EXPECT_EQ(two, 8);
+    EXPECT_TRUE(Contains(Thrown<ValueError>([&] { optimizer.RemoveAfterSteps(nullptr); }), "SGD: RemoveAfterSteps"));
+    const auto hook = w->RegisterHook([](const TensorPtr &) {});
+    EXPECT_TRUE(Contains(Thrown<ValueError>([&] { optimizer.RemoveAfterSteps(hook, 0); }), "at least one step"));
+}
+
 TEST(Optimizer, GroupsHaveTheirOwnRates) {
     const auto a = Leaf(Floats{1});
     const auto b = Leaf(Floats{1});

@@ -141,6 +141,20 @@ std::shared_ptr<HookHandle> Optimizer::RegisterStepPostHook(OptimizerHook hook, 
     return hooks_.RegisterStepPostHook(std::move(hook), options);
 }
 
+void Optimizer::RemoveAfterSteps(std::shared_ptr<HookHandle> hook, uint64_t steps) {
+    if (hook == nullptr || steps == 0) {
+        Throw<ValueError>("{}: RemoveAfterSteps: expected a hook and at least one step, got {} and {}", type_,
+                          hook == nullptr ? "null" : "a hook", steps);
+    }
+    RegisterStepPostHook(
+        [hook = std::move(hook), left = steps](Optimizer *) mutable {
+            if (--left == 0) {
+                hook->Remove();
+            }
+        },
+        {.always_call = true, .max_calls = steps});
+}
+
 void Optimizer::RunHook(const OptimizerHook &hook, const internal::HookState &state, const char *point) {
     const auto describe = [&] { return fmt::format("{} hook{} of {}", point, autograd::QuotedName(state), type_); };
     WithContext(describe, [&] { hook(this); });
