@@ -97,8 +97,8 @@ public:
 
     std::shared_ptr<HookHandle> RegisterStepPreHook(OptimizerHook hook, const HookOptions &options = {});
     std::shared_ptr<HookHandle> RegisterStepPostHook(OptimizerHook hook, const HookOptions &options = {});
-    /// Removes a hook of anything, a module's or a tensor's, once `steps` steps that begin from now on have ended: a hook
-    /// for one step with all its micro-batches. Throws ValueError for a null hook or no steps.
+    /// Removes a hook of anything, a module's or a tensor's, once `steps` steps that begin from now on have ended: a
+    /// hook for one step with all its micro-batches. Throws ValueError for a null hook or no steps.
     void RemoveAfterSteps(std::shared_ptr<HookHandle> hook, uint64_t steps = 1);
 
     /// All that training goes on from, besides the parameters: `group.0.lr`, `group.0.weight_decay`, the optimizer's
