@@ -7,9 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <vector>
-
 #include <torch/torch.h>
+#include <vector>
 
 namespace {
 
