@@ -40,6 +40,29 @@ public:
                                                          options);
     }
 
+    /// `hook(module, name, parameter)` runs when `module` is about to register a parameter; a tensor that it returns is
+    /// registered instead (null: unchanged). Names alone, with a null parameter, don't count. The module may still be
+    /// under construction: its type, and what it has registered so far, are there. What Clone copies and
+    /// `*module->mutable_parameter(name) = ...` are no registrations.
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterParameterRegistrationHook(F &&hook, const HookOptions &options = {}) {
+        return nn::GlobalRegistrationHooks().parameter.Add(
+            nn::internal::MakeRegistrationHook<TensorPtr>(std::forward<F>(hook)), options);
+    }
+    /// The same for buffers.
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterBufferRegistrationHook(F &&hook, const HookOptions &options = {}) {
+        return nn::GlobalRegistrationHooks().buffer.Add(
+            nn::internal::MakeRegistrationHook<TensorPtr>(std::forward<F>(hook)), options);
+    }
+    /// The same for modules: `hook(module, name, child)`. What takes the child's place must be of the type that the
+    /// module asked for (ValueError).
+    template <typename F>
+    std::shared_ptr<HookHandle> RegisterModuleRegistrationHook(F &&hook, const HookOptions &options = {}) {
+        return nn::GlobalRegistrationHooks().module.Add(
+            nn::internal::MakeRegistrationHook<std::shared_ptr<nn::Module>>(std::forward<F>(hook)), options);
+    }
+
 private:
     GlobalModuleHookRegistry() = default;
 };

@@ -140,6 +140,16 @@ bool GraphTask::Runs(const Function &function) const {
     return node != kNone && nodes_[node].executes;
 }
 
+bool GraphTask::Reaches(const Function &function) const {
+    const uint32_t node = index_.Find(&function);
+    return node != kNone && IsWanted(node);
+}
+
+bool GraphTask::Awaits(const Function &function) const {
+    // A node's gradients are taken when it runs.
+    return Reaches(function) && !nodes_[index_.Find(&function)].gradients.empty();
+}
+
 void GraphTask::Leave(std::shared_ptr<NoteOwner> owner, TensorList gradients) {
     notes_.push_back({std::move(owner), std::move(gradients)});
 }
@@ -354,10 +364,8 @@ void GraphTask::RunNode(Node &node) {
 
 void GraphTask::RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx,
                            TensorPtr &gradient) const {
-    if (!hooks.empty()) {
-        gradient = OwnForHook(gradient);
-    }
     hooks.ForEach(last_hook_id_, [&](const TensorHook &hook, const infini_train::internal::HookState &state) {
+        gradient = OwnForHook(gradient);  // for each: the one before may have kept it
         const auto describe = [&] {
             return fmt::format("gradient hook{} on output {} of {}", QuotedName(state), idx, function.type());
         };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,10 @@ public:
     static GraphTask *Current();
     /// Whether the pass runs `function`, now or later.
     bool Runs(const Function &function) const;
+    /// Whether a gradient arrives at `function` in this pass, be it past or to come.
+    bool Reaches(const Function &function) const;
+    /// The same, but only if it is still to come.
+    bool Awaits(const Function &function) const;
     /// Hooks registered later than this wait for the next pass.
     uint64_t last_hook_id() const { return last_hook_id_; }
 
@@ -56,6 +61,15 @@ public:
     /// nothing was left.
     void Leave(std::shared_ptr<NoteOwner> owner, TensorList gradients);
     std::optional<TensorList> Take(const NoteOwner *owner);
+    /// What `owner`, who is held meanwhile, keeps for the length of this pass: a T made at the first call.
+    template <typename T>
+    T &KeptFor(const std::shared_ptr<const void> &owner) {
+        auto &kept = kept_[owner];
+        if (kept == nullptr) {
+            kept = std::make_shared<T>();
+        }
+        return *static_cast<T *>(kept.get());
+    }
 
 private:
     struct Node {
@@ -134,6 +148,7 @@ private:
     uint64_t due_count_ = 0;
     TensorList results_;
     std::vector<Note> notes_;
+    std::unordered_map<std::shared_ptr<const void>, std::shared_ptr<void>> kept_;
     uint32_t receiver_ = kNone;  // to whom the pass is handing a gradient right now
 };
 

@@ -40,6 +40,15 @@ Edge GradientEdge(const TensorPtr &tensor) {
     return {std::move(accumulator), 0, 0};
 }
 
+std::shared_ptr<AccumulateGrad> FindAccumulator(const Tensor &leaf) {
+    AutogradMeta *meta = GetMeta(leaf);
+    if (meta == nullptr) {
+        return nullptr;
+    }
+    std::lock_guard lock(meta->mutex);
+    return meta->accumulator.lock();
+}
+
 TensorPtr Alias(const Tensor &tensor) {
     return std::make_shared<Tensor>(tensor.storage(), tensor.Dims(), tensor.Strides(), tensor.StorageOffset(),
                                     tensor.Dtype());

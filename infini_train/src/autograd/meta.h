@@ -1,19 +1,32 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "infini_train/include/autograd/function.h"
 #include "infini_train/include/common/hook.h"
+#include "infini_train/include/common/lazy.h"
 #include "infini_train/include/tensor.h"
 
 namespace infini_train::autograd {
 
 class AccumulateGrad;
+class GraphTask;
+
+/// What is to be called after a leaf's own hooks, the smallest `order` first.
+struct AfterLeaf {
+    size_t order;
+    std::function<void()> call;
+};
+/// Told when a pass is through with a leaf, whether a gradient was `accumulated` or none came. Adds to `after`.
+using LeafWatcher = std::function<void(GraphTask &task, bool accumulated, std::vector<AfterLeaf> *after)>;
 
 /// The place of a tensor in the graph, its gradient, and a leaf's hooks. (The hooks of any other tensor lie with the
 /// function that made it, so that they stay with the value when the tensor is changed in place.)
@@ -21,6 +34,7 @@ struct AutogradMeta : infini_train::internal::AutogradMetaBase {
     struct LeafHooks {
         HookList<TensorHook> tensor;
         HookList<PostAccumulateHook> post_accumulate;
+        infini_train::internal::Lazy<HookList<LeafWatcher>> watchers;
     };
 
     TensorPtr grad;
@@ -43,6 +57,9 @@ AutogradMeta &MutableMeta(Tensor &tensor);
 /// Where the gradient of a tensor that requires one goes: the function that made it, or the accumulator of a leaf.
 /// Throws AutogradError for a view whose base was changed in place since.
 Edge GradientEdge(const TensorPtr &tensor);
+
+/// The accumulator of a leaf, or null if no graph has one at the moment.
+std::shared_ptr<AccumulateGrad> FindAccumulator(const Tensor &leaf);
 
 /// Another tensor object over the same elements, outside of the graph.
 TensorPtr Alias(const Tensor &tensor);

@@ -125,6 +125,7 @@ TensorList Module::CallHooked(const TensorList &inputs) {
     const autograd::HookLayers<ModuleHooks> layers(&GlobalModuleHooks(), hooks_.get());
     const HookRunner runner(
         "forward", [this] { return Describe(); }, infini_train::internal::LatestHookId());
+    TellWatchers();
     const TensorList *current = &inputs;
     TensorList replaced;  // where hooks put something else in the inputs' place
     std::optional<BackwardHookCall> backward;
@@ -260,50 +261,6 @@ std::shared_ptr<Module> Module::module(const std::string &path) const {
         Throw<IndexError>("{}: no module '{}'; there are: {}", Describe(), path.substr(0, dot), Names(children_));
     }
     return dot == std::string::npos ? *child : (*child)->module(path.substr(dot + 1));
-}
-
-void Module::CheckName(const char *what, const std::string &name) const {
-    if (name.empty() || name.find('.') != std::string::npos) {
-        Throw<ValueError>("{}: expected a name without dots for a {}, got '{}'", type_, what, name);
-    }
-    auto *self = const_cast<Module *>(this);
-    if (Find(self->parameters_, name) != nullptr || Find(self->buffers_, name) != nullptr ||
-        Find(self->children_, name) != nullptr) {
-        Throw<ValueError>("{}: the name '{}' of a {} is taken", type_, name, what);
-    }
-}
-
-TensorPtr Module::RegisterParameter(const std::string &name, TensorPtr parameter) {
-    CheckName("parameter", name);
-    if (parameter != nullptr && !parameter->is_leaf()) {
-        Throw<ValueError>("{}: parameter '{}' must be a leaf, it is an output of {}", type_, name,
-                          parameter->grad_fn()->type());
-    }
-    parameters_.emplace_back(name, parameter);
-    return parameter;
-}
-
-TensorPtr Module::RegisterBuffer(const std::string &name, TensorPtr buffer, bool persistent) {
-    CheckName("buffer", name);
-    if (buffer != nullptr) {
-        buffers_.emplace_back(name, Buffer{buffer, persistent});
-    }
-    return buffer;
-}
-
-void Module::AddChild(const std::string &name, std::shared_ptr<Module> child) {
-    CheckName("module", name);
-    if (child == nullptr) {
-        return;
-    }
-    child->Visit("", [&](const std::string &path, Module &module) {
-        if (&module == this) {
-            Throw<ValueError>("{}: the module '{}' can't be registered, it contains this one{}", type_, name,
-                              path.empty() ? "" : " at " + path);
-        }
-    });
-    child->parent_ = this;
-    children_.emplace_back(name, std::move(child));
 }
 
 void Module::Train(bool training) {

@@ -37,14 +37,14 @@ Module::Module(const Module &other)
     // Tensors are replaced by copies of their own in Clone, which knows what is shared.
     for (const auto &[name, child] : other.children_) {
         if (current_clones == nullptr) {
-            AddChild(name, child->CloneImpl());
+            Adopt(name, child->CloneImpl());
             continue;
         }
         auto found = current_clones->find(child.get());
         if (found == current_clones->end()) {
             found = current_clones->emplace(child.get(), child->CloneImpl()).first;
         }
-        AddChild(name, found->second);
+        Adopt(name, found->second);
     }
 }
 
@@ -74,6 +74,12 @@ std::shared_ptr<Module> Module::Clone() const {
         }
         for (auto &[name, buffer] : module.buffers_) {
             buffer.tensor = copy_of(buffer.tensor);
+        }
+    });
+    copy->Visit("", [](const std::string &, Module &module) {
+        const PostAccumulateHooks *hooks = module.hooks_->post_accumulate.Find();
+        if (hooks != nullptr && !hooks->hooks.empty()) {
+            module.WatchParameters();
         }
     });
     return copy;

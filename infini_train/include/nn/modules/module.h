@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
-#include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,18 +15,10 @@
 #include "infini_train/include/datatype.h"
 #include "infini_train/include/device.h"
 #include "infini_train/include/nn/module_hook.h"
+#include "infini_train/include/nn/state_dict.h"
 #include "infini_train/include/tensor.h"
 
 namespace infini_train::nn {
-
-/// Parameters and buffers by their path in the tree of modules, `blocks.0.fc.weight`.
-using StateDict = std::map<std::string, TensorPtr>;
-
-/// What LoadStateDict didn't find a counterpart for.
-struct LoadReport {
-    std::vector<std::string> missing;     ///< in the module but not in the state dict
-    std::vector<std::string> unexpected;  ///< in the state dict but not in the module
-};
 
 /// A piece of a network: parameters, buffers, child modules and a Forward. Registered under names, in order:
 ///
@@ -85,6 +77,21 @@ public:
     std::shared_ptr<HookHandle> RegisterBackwardPostHook(F &&hook, const HookOptions &options = {}) {
         return hooks_->backward_post.Add(internal::MakeModulePostHook(std::forward<F>(hook)), options);
     }
+    /// `hook(module)` runs once in each backward pass that accumulates into a parameter of the tree below this module,
+    /// as soon as all of them that the pass comes to have their gradients. An inner module's runs before an outer's.
+    std::shared_ptr<HookHandle> RegisterPostAccumulateGradHook(ModuleHook hook, const HookOptions &options = {});
+
+    /// `hook(module, prefix)` runs before StateDict, of this module or of one around it, collects what is this
+    /// module's; `hook(module, state, prefix)` once it has, and what is below it: it may add, change and drop entries.
+    std::shared_ptr<HookHandle> RegisterStateDictPreHook(StateDictPreHook hook, const HookOptions &options = {});
+    std::shared_ptr<HookHandle> RegisterStateDictPostHook(StateDictPostHook hook, const HookOptions &options = {});
+    /// `hook(module, state, prefix)` runs before LoadStateDict looks at anything, parents first, and may edit the whole
+    /// of `state`, a copy; `hook(module, report, prefix)` runs when all values are loaded, children first: what it
+    /// clears from `report` is no error, what it adds is one (if strict).
+    std::shared_ptr<HookHandle> RegisterLoadStateDictPreHook(LoadStateDictPreHook hook,
+                                                             const HookOptions &options = {});
+    std::shared_ptr<HookHandle> RegisterLoadStateDictPostHook(LoadStateDictPostHook hook,
+                                                              const HookOptions &options = {});
 
     // ---- What it is made of -----------------------------------------------------------------------------------------
 
@@ -126,7 +133,8 @@ public:
     /// The values, sharing memory with the module.
     nn::StateDict StateDict() const;
     /// Copies values in (converted to each tensor's data type). Throws a ValueError that lists everything missing,
-    /// unexpected and of other dims, before anything is changed; without `strict` only the last is an error.
+    /// unexpected and of other dims; without `strict` only the last is an error. The values are as before if anything
+    /// throws, a hook included.
     LoadReport LoadStateDict(const nn::StateDict &state, bool strict = true);
 
     /// A deep copy: parameters, buffers and children of its own, shared where they were shared, and the same hooks,
@@ -147,13 +155,19 @@ protected:
     /// Register a leaf as a parameter, a tensor as a buffer (saved with the module unless not `persistent`), a module
     /// as a child; give back what they were given. A null parameter takes the name alone, to be set later; a null
     /// buffer or module registers nothing. ValueError for an empty name, one with a dot, one that is taken, or a child
-    /// that contains this module.
+    /// that contains this module. Global registration hooks may put something else in the place of what is given.
     TensorPtr RegisterParameter(const std::string &name, TensorPtr parameter);
     TensorPtr RegisterBuffer(const std::string &name, TensorPtr buffer, bool persistent = true);
     template <typename M>
     std::shared_ptr<M> RegisterModule(const std::string &name, std::shared_ptr<M> module) {
-        AddChild(name, module);
-        return module;
+        const auto is_kind = []([[maybe_unused]] const Module &child) {
+            if constexpr (std::is_same_v<M, Module>) {
+                return true;
+            } else {
+                return dynamic_cast<const M *>(&child) != nullptr;
+            }
+        };
+        return std::dynamic_pointer_cast<M>(AddChild(name, std::move(module), is_kind));
     }
     const std::vector<std::pair<std::string, std::shared_ptr<Module>>> &children() const { return children_; }
 
@@ -161,15 +175,24 @@ protected:
     virtual std::string ExtraRepr() const { return {}; }
 
 private:
+    friend class PostAccumulateWatch;
+
     struct Buffer {
         TensorPtr tensor;
         bool persistent;
     };
+    using PathVisitor = std::function<void(Module &, const std::string &prefix)>;
 
     TensorList CallHooked(const TensorList &inputs);
-    void AddChild(const std::string &name, std::shared_ptr<Module> child);
+    std::shared_ptr<Module> AddChild(const std::string &name, std::shared_ptr<Module> child,
+                                     bool (*is_kind)(const Module &));
+    void Adopt(const std::string &name, std::shared_ptr<Module> child);
     void CheckName(const char *what, const std::string &name) const;
     void Visit(const std::string &prefix, const std::function<void(const std::string &, Module &)> &fn);
+    void VisitPaths(const std::string &prefix, const PathVisitor &enter, const PathVisitor &leave);
+    void CollectOwn(const std::string &prefix, nn::StateDict *state) const;
+    void WatchParameters();
+    void TellWatchers();
     std::string Tree(const std::string &indent) const;
 
     const std::string type_;
