@@ -1,4 +1,5 @@
-// The graph itself: unused branches and outputs, freed and stale graphs, deep ones, nested passes, saved tensors.
+// The graph itself: unused branches and outputs, freed and stale graphs, deep ones, nested passes, functions of one's
+// own.
 
 #include <memory>
 #include <string>
@@ -10,7 +11,6 @@
 #include "infini_train/include/autograd/elementwise.h"
 #include "infini_train/include/autograd/grad.h"
 #include "infini_train/include/autograd/grad_mode.h"
-#include "infini_train/include/autograd/saved_tensor.h"
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/tensor.h"
 
@@ -211,81 +211,6 @@ TEST(InPlace, ViewOfATensorChangedSinceIsNotSilentlyWrong) {
     auto view = y->View({2, 1});
     y->Mul_(10);
     EXPECT_TRUE(Contains(Thrown<AutogradError>([&] { view->Sum()->Backward(); }), "view"));
-}
-
-// ---- Saved tensors --------------------------------------------------------------------------------------------------
-
-TEST(SavedTensors, PackAtSaveUnpackAtUseInnermostOnly) {
-    auto x = Leaf(3);
-    int packed = 0, unpacked = 0, outer = 0;
-    TensorPtr y;
-    {
-        autograd::SavedTensorHooksGuard outer_guard(
-            [&](const TensorPtr &t) {
-                ++outer;
-                return std::any(t);
-            },
-            [](const std::any &a) { return std::any_cast<TensorPtr>(a); });
-        autograd::SavedTensorHooksGuard guard(
-            [&](const TensorPtr &t) {
-                ++packed;
-                EXPECT_FALSE(t->requires_grad());
-                return std::any(t->ToVector<float>());
-            },
-            [&](const std::any &a) {
-                ++unpacked;
-                return Tensor::FromVector(std::any_cast<std::vector<float>>(a), std::vector<int64_t>{});
-            });
-        y = x->Square();
-    }
-    EXPECT_EQ(packed, 1);
-    EXPECT_EQ(unpacked, 0);
-    auto g = autograd::Grad({y}, {x}, {}, true, /*create_graph=*/true)[0];
-    EXPECT_EQ(Values(g), (Floats{6}));
-    EXPECT_EQ(Values(autograd::Grad({g}, {x})[0]), (Floats{2}));  // the unpacked tensor is still x to the graph
-    EXPECT_GE(unpacked, 1);
-    EXPECT_EQ(outer, 0);
-}
-
-// pytorch#62717
-TEST(SavedTensors, PackThatChangesItsInputIsAnError) {
-    auto x = Leaf(3);
-    autograd::SavedTensorHooksGuard guard(
-        [](const TensorPtr &t) {
-            t->Mul_(2);
-            return std::any(t);
-        },
-        [](const std::any &a) { return std::any_cast<TensorPtr>(a); });
-    EXPECT_TRUE(Contains(Thrown<AutogradError>([&] { x->Square(); }), "pack hook"));
-}
-
-// pytorch#189025
-TEST(SavedTensors, PackThatKeepsItsInputLeaksNothing) {
-    std::weak_ptr<autograd::Function> node;
-    {
-        auto x = Leaf(3);
-        TensorPtr y;
-        {
-            autograd::SavedTensorHooksGuard guard([](const TensorPtr &t) { return std::any(t); },
-                                                  [](const std::any &a) { return std::any_cast<TensorPtr>(a); });
-            y = x->Exp();
-        }
-        node = y->grad_fn();
-    }
-    EXPECT_TRUE(node.expired());
-}
-
-TEST(SavedTensors, NothingIsPackedUnderNoGrad) {
-    int packed = 0;
-    autograd::SavedTensorHooksGuard guard(
-        [&](const TensorPtr &t) {
-            ++packed;
-            return std::any(t);
-        },
-        [](const std::any &a) { return std::any_cast<TensorPtr>(a); });
-    const autograd::NoGradGuard no_grad;
-    Leaf(3)->Square();
-    EXPECT_EQ(packed, 0);
 }
 
 // ---- Custom functions and anomaly mode ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "infini_train/include/autograd/checkpoint.h"
 #include "infini_train/include/autograd/grad.h"
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/tensor.h"
@@ -20,7 +21,7 @@ namespace {
 
 using test::RandomGraph;
 
-constexpr uint64_t kGraphs = 5000;
+constexpr uint64_t kGraphs = 5000, kCheckpointedGraphs = 1000;
 
 TEST(RandomGraph, AgreesWithATapeOfScalars) {
     const char *only = std::getenv("INFINI_TRAIN_GRAPH_SEED");
@@ -36,6 +37,28 @@ TEST(RandomGraph, AgreesWithATapeOfScalars) {
     RecordProperty("differentiated", std::to_string(differentiated));
     if (only == nullptr && !::testing::Test::HasFailure()) {
         EXPECT_GE(differentiated, kGraphs * 95 / 100) << "changes in place are refused too often";
+    }
+}
+
+// All that these graphs save is computed again, by making a graph of the same seed.
+TEST(RandomGraph, AgreesUnderACheckpoint) {
+    uint64_t differentiated = 0;
+    for (uint64_t seed = 0; seed < kCheckpointedGraphs && !::testing::Test::HasFailure(); ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        RandomGraph graph(seed);
+        const auto build = [&](const TensorList &) {
+            if (autograd::IsRecomputing()) {
+                RandomGraph(seed).Build();
+            } else {
+                graph.Build();
+            }
+            return TensorList();
+        };
+        autograd::Checkpoint(build, {});
+        differentiated += static_cast<uint64_t>(graph.Check());
+    }
+    if (!::testing::Test::HasFailure()) {
+        EXPECT_GE(differentiated, kCheckpointedGraphs * 95 / 100);
     }
 }
 

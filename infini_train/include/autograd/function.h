@@ -47,6 +47,7 @@ private:
     uint64_t unneeded_input_grads_ = 0;  // a bit for each of the first 64 inputs
     std::vector<const void *> non_differentiable_;
     bool materialize_grads_ = true;
+    bool packs_ = true;  // whether what is saved goes through the guard in force: not if the function isn't recorded
     bool freed_ = false;
 };
 

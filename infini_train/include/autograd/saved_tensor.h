@@ -4,26 +4,29 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <string>
 
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/common/tensor_fwd.h"
-#include "infini_train/include/datatype.h"
+
+namespace infini_train {
+class Storage;
+}  // namespace infini_train
 
 namespace infini_train::autograd {
 
 class Function;
+class TensorPacker;
 
-/// What is kept in place of a saved tensor, and how the tensor comes back. `pack` is given a tensor outside of the
-/// graph, so keeping it leaks nothing; changing it in place is an AutogradError. `unpack` must give a tensor of the
-/// same dims and data type.
-struct SavedTensorHooks {
-    std::function<std::any(const TensorPtr &)> pack;
-    std::function<TensorPtr(const std::any &)> unpack;
-};
-
-/// Applies the hooks to every tensor that this thread saves for the backward pass, until the end of the scope. Of
-/// nested guards only the innermost counts. Unpacking happens at each use, in whichever thread runs the backward pass.
+/// What is kept in place of a saved tensor, and how the tensor comes back: `pack` and `unpack` apply to every tensor
+/// that a recorded function saves in this thread, until the end of the scope. Of nested guards only the innermost
+/// counts. Neither is applied to what the hooks themselves compute.
+///
+/// `pack` is given a tensor outside of the graph, so that keeping it leaks nothing. `unpack` runs at each use, in
+/// whichever thread runs the backward pass, and must give a tensor of the same dims, data type and device. Changing in
+/// place what they are given is an AutogradError that names the operator, and so is a packed tensor that was changed
+/// since. (That can't be told of tensors that are hidden in a type of your own, unless `unpack` gives back the memory
+/// that was packed.)
 class INFINI_TRAIN_EXPORT SavedTensorHooksGuard {
 public:
     /// Throws ValueError if either is empty, AutogradError inside of a DisableSavedTensorHooksGuard.
@@ -34,7 +37,36 @@ public:
     SavedTensorHooksGuard &operator=(const SavedTensorHooksGuard &) = delete;
 
 private:
-    std::shared_ptr<const SavedTensorHooks> previous_;
+    std::shared_ptr<TensorPacker> previous_;
+};
+
+/// Until the end of the scope, what this thread saves for the backward pass lies in the CPU's memory and goes back to
+/// its device at each use. A tensor that is on the CPU already and a leaf that requires a gradient, which lives on its
+/// device anyway, are kept as they are, without a copy: on the CPU alone the guard changes nothing.
+class INFINI_TRAIN_EXPORT SaveOnCpu {
+public:
+    /// Throws AutogradError inside of a DisableSavedTensorHooksGuard.
+    SaveOnCpu();
+    ~SaveOnCpu();
+    SaveOnCpu(const SaveOnCpu &) = delete;
+    SaveOnCpu &operator=(const SaveOnCpu &) = delete;
+
+private:
+    std::shared_ptr<TensorPacker> previous_;
+};
+
+/// Until the end of the scope, SavedTensorHooksGuard, SaveOnCpu and Checkpoint throw an AutogradError with this message
+/// in this thread: for code that they would break.
+class INFINI_TRAIN_EXPORT DisableSavedTensorHooksGuard {
+public:
+    /// Throws AutogradError with the message if one of them is in force already.
+    explicit DisableSavedTensorHooksGuard(std::string message);
+    ~DisableSavedTensorHooksGuard();
+    DisableSavedTensorHooksGuard(const DisableSavedTensorHooksGuard &) = delete;
+    DisableSavedTensorHooksGuard &operator=(const DisableSavedTensorHooksGuard &) = delete;
+
+private:
+    std::shared_ptr<const std::string> previous_;
 };
 
 /// A tensor that a function keeps for its backward pass: an input as it is, an output without its place in the graph
@@ -42,26 +74,30 @@ private:
 class INFINI_TRAIN_EXPORT SavedTensor {
 public:
     SavedTensor() = default;
-    /// `output_idx` says which output of the function that saves it `tensor` is; -1 if it is none.
-    SavedTensor(const TensorPtr &tensor, int output_idx);
+    /// `output_idx` says which output of `saver`, the function that saves it, `tensor` is; -1 if it is none. Only with
+    /// `packs` does the guard in force apply.
+    SavedTensor(const TensorPtr &tensor, int output_idx, const Function &saver, bool packs);
 
-    /// The tensor again; null if null was saved. `owner` is the function that saved it.
-    TensorPtr Unpack(const Function &owner) const;
+    /// The tensor again; null if null was saved. `saver` is the function that saved it.
+    TensorPtr Unpack(const Function &saver) const;
+    /// The function that saved it has run: what was unpacked for the pass under way need not be kept any more.
+    void Release() const;
 
     /// Holds another object over the same memory, outside of the graph, if it holds `tensor` itself: for a tensor that
     /// is about to hold this one.
     void LetGoOf(const Tensor &tensor);
 
 private:
+    struct Packed;
+
+    void Pack(const TensorPtr &tensor, std::shared_ptr<TensorPacker> packer, const Function &saver);
+    TensorPtr UnpackPacked(const Function &saver) const;
+
     TensorPtr tensor_;
-    std::shared_ptr<const SavedTensorHooks> hooks_;  // null: tensor_ holds the value
-    std::any packed_;
-    std::vector<int64_t> packed_dims_;
-    DataType packed_dtype_ = DataType::kFLOAT32;
-    std::shared_ptr<Function> packed_function_;  // where the gradient of a packed input goes
-    uint32_t packed_application_ = 0;
-    int output_idx_ = -1;  // of packed_function_, or of the function that saved an output of its own
+    std::shared_ptr<const Packed> packed_;  // null: tensor_ holds the value
+    const Storage *storage_ = nullptr;      // of what was saved; not to be followed
     uint32_t version_ = 0;
+    int output_idx_ = -1;
     bool is_output_ = false;
     bool requires_grad_ = false;
 };

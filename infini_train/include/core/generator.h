@@ -8,9 +8,13 @@
 
 namespace infini_train {
 
+class RandomTape;
+
 /// A source of random numbers: Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 /// The i-th number of a draw depends on seed, stream, offset and i alone, hence not on threads or device, and the whole
-/// state is three integers. Safe to use from several threads, each of which then gets numbers of its own.
+/// state is three integers. Safe to use from several threads, each of which then gets numbers of its own. While a
+/// thread recomputes a checkpoint (autograd/checkpoint.h) it is given what it drew the first time, and changes no
+/// generator.
 class INFINI_TRAIN_EXPORT Generator {
 public:
     struct State {
@@ -36,6 +40,12 @@ public:
     double NextDouble();
 
 private:
+    friend class RandomTape;
+
+    // What Reserve and GetState do while no tape is in force.
+    State Advance(uint64_t blocks);
+    State Now() const;
+
     mutable std::mutex mutex_;
     State state_;
 };

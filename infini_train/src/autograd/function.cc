@@ -58,7 +58,9 @@ FunctionHooks &GlobalFunctionHooks() {
     return *hooks;
 }
 
-Function::Function(std::string type) : type_(std::move(type)) {}
+Function::Function(std::string type) : type_(std::move(type)) {
+    ctx_.owner_ = this;
+}
 
 Function::~Function() {
     delete hooks_.load();
@@ -129,7 +131,7 @@ TensorList Function::RunForward(const TensorList &inputs) {
 
 void Function::Record(const TensorList &inputs, TensorList *outputs) {
     const bool requires_grad = AnyRequiresGrad(inputs);
-    ctx_.owner_ = this;
+    ctx_.packs_ = requires_grad;
     ctx_.freed_ = false;
     ctx_.saved_.clear();
     ctx_.non_differentiable_.clear();
@@ -234,7 +236,7 @@ void FunctionCtx::SaveForBackward(const TensorList &tensors) {
             const auto found = std::find(outputs_->begin(), outputs_->end(), tensor);
             output_idx = found == outputs_->end() ? -1 : static_cast<int>(found - outputs_->begin());
         }
-        saved_.emplace_back(tensor, output_idx);
+        saved_.emplace_back(tensor, output_idx, *owner_, packs_);
     }
 }
 

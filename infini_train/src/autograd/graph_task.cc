@@ -1,6 +1,7 @@
 #include "infini_train/src/autograd/graph_task.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "infini_train/include/autograd/accumulate.h"
@@ -133,6 +134,11 @@ uint32_t GraphTask::Index::FindOrAdd(const Function *key, uint32_t value) {
         ++size_;
     }
     return entry.second;
+}
+
+uint64_t GraphTask::NewKey() {
+    static std::atomic<uint64_t> latest{0};
+    return ++latest;
 }
 
 bool GraphTask::Runs(const Function &function) const {
@@ -351,6 +357,9 @@ void GraphTask::RunNode(Node &node) {
     }
     const TensorList grad_inputs = RunFunction(function, gradients);
     gradients.clear();
+    for (const SavedTensor &saved : function.ctx_.saved_) {
+        saved.Release();
+    }
     if (!options_.retain_graph) {
         const bool had_saved = !function.ctx_.saved_.empty();
         function.ctx_.saved_.clear();

@@ -61,15 +61,17 @@ public:
     /// nothing was left.
     void Leave(std::shared_ptr<NoteOwner> owner, TensorList gradients);
     std::optional<TensorList> Take(const NoteOwner *owner);
-    /// What `owner`, who is held meanwhile, keeps for the length of this pass: a T made at the first call.
+    /// What the owner of `key` keeps for the length of this pass: a T made at the first call.
     template <typename T>
-    T &KeptFor(const std::shared_ptr<const void> &owner) {
-        auto &kept = kept_[owner];
+    T &KeptFor(uint64_t key) {
+        auto &kept = kept_[key];
         if (kept == nullptr) {
             kept = std::make_shared<T>();
         }
         return *static_cast<T *>(kept.get());
     }
+    /// A key that nobody else has, in any pass.
+    static uint64_t NewKey();
 
 private:
     struct Node {
@@ -148,7 +150,7 @@ private:
     uint64_t due_count_ = 0;
     TensorList results_;
     std::vector<Note> notes_;
-    std::unordered_map<std::shared_ptr<const void>, std::shared_ptr<void>> kept_;
+    std::unordered_map<uint64_t, std::shared_ptr<void>> kept_;
     uint32_t receiver_ = kNone;  // to whom the pass is handing a gradient right now
 };
 

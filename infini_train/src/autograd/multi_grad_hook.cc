@@ -51,7 +51,7 @@ private:
 };
 
 // One registration. The hooks on the tensors hold it.
-class MultiGrad : public std::enable_shared_from_this<MultiGrad> {
+class MultiGrad {
 public:
     MultiGrad(const TensorList &tensors, MultiGradMode mode) : mode_(mode), places_(tensors.begin(), tensors.end()) {}
 
@@ -76,9 +76,8 @@ public:
 
     // The hook on tensor `i`.
     void OnGradient(size_t i, const TensorPtr &grad) {
-        const auto self = shared_from_this();
         GraphTask &task = *GraphTask::Current();
-        auto &gathered = task.KeptFor<Gathered>(self);
+        auto &gathered = task.KeptFor<Gathered>(key_);
         if (gathered.fired) {
             return;
         }
@@ -127,6 +126,7 @@ private:
         }
     }
 
+    const uint64_t key_ = GraphTask::NewKey();
     const MultiGradMode mode_;
     const std::vector<Place> places_;
     HookList<MultiGradHook> hook_;  // the one that the user gave

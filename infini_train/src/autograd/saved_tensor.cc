@@ -1,17 +1,19 @@
 #include "infini_train/include/autograd/saved_tensor.h"
 
+#include <utility>
+#include <vector>
+
 #include "infini_train/include/autograd/function.h"
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/autograd/function_hooks.h"
 #include "infini_train/src/autograd/meta.h"
+#include "infini_train/src/autograd/tensor_packer.h"
 #include "infini_train/src/common/format.h"
 
 namespace infini_train::autograd {
 namespace {
-
-thread_local std::shared_ptr<const SavedTensorHooks> current_hooks;
 
 // The tensor object of a saved value with its place in the graph, for a recorded backward pass.
 TensorPtr AttachedAlias(const Tensor &tensor, Edge edge) {
@@ -23,82 +25,148 @@ TensorPtr AttachedAlias(const Tensor &tensor, Edge edge) {
     return alias;
 }
 
+[[noreturn]] void ThrowChanged(const Function &saver, const Tensor &tensor, uint32_t version) {
+    Throw<AutogradError>(
+        "{}: a tensor of shape {} that it saved for its backward pass was changed in place since (it "
+        "is at version {}, version {} was saved)",
+        saver.type(), FormatDims(tensor.Dims()), tensor.Version(), version);
+}
+
+std::string DescribeTensor(const std::vector<int64_t> &dims, DataType dtype, Device device) {
+    return fmt::format("{}, {} on {}", FormatDims(dims), ToString(dtype), device.ToString());
+}
+
 }  // namespace
 
-SavedTensorHooksGuard::SavedTensorHooksGuard(std::function<std::any(const TensorPtr &)> pack,
-                                             std::function<TensorPtr(const std::any &)> unpack)
-    : previous_(current_hooks) {
-    if (pack == nullptr || unpack == nullptr) {
-        throw ValueError("SavedTensorHooksGuard: expected two callables, got an empty function");
+// A tensor that a packer keeps.
+struct SavedTensor::Packed {
+    std::shared_ptr<TensorPacker> packer;
+    std::any value;
+    uint32_t value_version = 0;  // of a value that is a tensor
+    std::vector<int64_t> dims;
+    DataType dtype;
+    Device device;
+    std::weak_ptr<Storage> storage;  // of the tensor that was packed
+    Edge edge;                       // where the gradient of an input goes
+
+    // The value if it is a tensor, so that a change in place can be told.
+    const Tensor *ValueTensor() const {
+        const auto *tensor = std::any_cast<TensorPtr>(&value);
+        return tensor != nullptr ? tensor->get() : nullptr;
     }
-    current_hooks = std::make_shared<const SavedTensorHooks>(SavedTensorHooks{std::move(pack), std::move(unpack)});
-}
+    // The same if it was changed in place since.
+    const Tensor *ChangedValue() const {
+        const Tensor *tensor = ValueTensor();
+        return tensor != nullptr && tensor->Version() != value_version ? tensor : nullptr;
+    }
+};
 
-SavedTensorHooksGuard::~SavedTensorHooksGuard() {
-    current_hooks = previous_;
-}
-
-SavedTensor::SavedTensor(const TensorPtr &tensor, int output_idx) : output_idx_(output_idx) {
+SavedTensor::SavedTensor(const TensorPtr &tensor, int output_idx, const Function &saver, bool packs)
+    : output_idx_(output_idx) {
     if (tensor == nullptr) {
         return;
     }
+    storage_ = tensor->storage().get();
     version_ = tensor->Version();
     is_output_ = output_idx >= 0;
     requires_grad_ = is_output_ || tensor->requires_grad();
-    hooks_ = current_hooks;
-    if (hooks_ == nullptr) {
-        // An output would hold this function, which holds it. A recorded tensor may become part of what is computed
-        // from it by a later change in place. Either would be a cycle, so what is kept has the place of now.
-        if (is_output_) {
-            tensor_ = Alias(*tensor);
-        } else {
-            const Edge edge = requires_grad_ ? GetMeta(*tensor)->edge : Edge{};
-            tensor_ = edge.function == nullptr ? tensor : AttachedAlias(*tensor, edge);
-        }
+    const std::shared_ptr<TensorPacker> &packer = PackerState::OfThisThread().packer;
+    if (packs && packer != nullptr && packer->Packs(*tensor)) {
+        Pack(tensor, packer, saver);
         return;
     }
-    if (!is_output_ && tensor->requires_grad()) {
-        Edge edge = GradientEdge(tensor);
-        packed_function_ = std::move(edge.function);
-        packed_application_ = edge.application;
-        output_idx_ = edge.output_idx;
-    }
-    packed_dims_ = tensor->Dims();
-    packed_dtype_ = tensor->Dtype();
-    const NoGradGuard no_grad;
-    packed_ = hooks_->pack(Alias(*tensor));
-    if (tensor->Version() != version_) {
-        throw AutogradError("SavedTensorHooksGuard: the pack hook changed in place the tensor that it was given");
+    // An output would hold this function, which holds it. A recorded tensor may become part of what is computed from it
+    // by a later change in place. Either would be a cycle, so what is kept has the place of now.
+    if (is_output_) {
+        tensor_ = Alias(*tensor);
+    } else {
+        const Edge edge = requires_grad_ ? GetMeta(*tensor)->edge : Edge{};
+        tensor_ = edge.function == nullptr ? tensor : AttachedAlias(*tensor, edge);
     }
 }
 
-TensorPtr SavedTensor::Unpack(const Function &owner) const {
-    TensorPtr tensor = tensor_;
-    if (hooks_ != nullptr) {
+void SavedTensor::Pack(const TensorPtr &tensor, std::shared_ptr<TensorPacker> packer, const Function &saver) {
+    auto packed = std::make_shared<Packed>();
+    packed->dims = tensor->Dims();
+    packed->dtype = tensor->Dtype();
+    packed->device = tensor->GetDevice();
+    packed->storage = tensor->storage();
+    if (!is_output_ && requires_grad_) {
+        packed->edge = GradientEdge(tensor);
+    }
+    {
         const NoGradGuard no_grad;
-        tensor = hooks_->unpack(packed_);
-        if (tensor == nullptr || tensor->Dims() != packed_dims_ || tensor->Dtype() != packed_dtype_) {
-            Throw<AutogradError>(
-                "{}: the unpack hook gave {} where {} of {} was saved", owner.type(),
-                tensor == nullptr ? "null" : FormatDims(tensor->Dims()) + " of " + ToString(tensor->Dtype()),
-                FormatDims(packed_dims_), ToString(packed_dtype_));
-        }
-    } else if (tensor == nullptr) {
-        return nullptr;
-    } else if (tensor->Version() != version_) {
+        const PackerScope none(nullptr);
+        packed->value = packer->Pack(Alias(*tensor), saver);
+    }
+    if (tensor->Version() != version_) {
+        Throw<AutogradError>("{}: the pack hook changed in place the tensor of shape {} that it was given",
+                             saver.type(), FormatDims(packed->dims));
+    }
+    if (const Tensor *value = packed->ValueTensor()) {
+        packed->value_version = value->Version();
+    }
+    packed->packer = std::move(packer);
+    packed_ = std::move(packed);
+}
+
+TensorPtr SavedTensor::UnpackPacked(const Function &saver) const {
+    if (const Tensor *changed = packed_->ChangedValue()) {
+        ThrowChanged(saver, *changed, packed_->value_version);
+    }
+    TensorPtr tensor;
+    {
+        const NoGradGuard no_grad;
+        const PackerScope none(nullptr);
+        tensor = packed_->packer->Unpack(packed_->value, saver);
+    }
+    if (const Tensor *changed = packed_->ChangedValue()) {
+        Throw<AutogradError>("{}: the unpack hook changed in place the tensor of shape {} that had been packed",
+                             saver.type(), FormatDims(changed->Dims()));
+    }
+    if (tensor == nullptr || tensor->Dims() != packed_->dims || tensor->Dtype() != packed_->dtype ||
+        tensor->GetDevice() != packed_->device) {
         Throw<AutogradError>(
-            "{}: a tensor of shape {} that it saved for its backward pass was changed in place since (it "
-            "is at version {}, version {} was saved)",
-            owner.type(), FormatDims(tensor->Dims()), tensor->Version(), version_);
+            "{}: the unpack hook gave {} where {} was saved", saver.type(),
+            tensor == nullptr ? "null" : DescribeTensor(tensor->Dims(), tensor->Dtype(), tensor->GetDevice()),
+            DescribeTensor(packed_->dims, packed_->dtype, packed_->device));
+    }
+    const auto storage = packed_->storage.lock();
+    if (storage != nullptr && storage == tensor->storage() && storage->version() != version_) {
+        ThrowChanged(saver, *tensor, version_);
+    }
+    return tensor->requires_grad() ? Alias(*tensor) : tensor;
+}
+
+TensorPtr SavedTensor::Unpack(const Function &saver) const {
+    if (packed_ == nullptr && tensor_ == nullptr) {
+        return nullptr;
+    }
+    const TensorPtr tensor = packed_ != nullptr ? UnpackPacked(saver) : tensor_;
+    if (packed_ == nullptr) {
+        if (tensor->storage().get() != storage_) {
+            Throw<AutogradError>(
+                "{}: a tensor of shape {} that it saved for its backward pass was given other data since", saver.type(),
+                FormatDims(tensor->Dims()));
+        }
+        if (tensor->Version() != version_) {
+            ThrowChanged(saver, *tensor, version_);
+        }
     }
     if (!requires_grad_ || !GradMode::IsEnabled()) {
         return tensor;
     }
     if (is_output_) {
-        const auto self = std::const_pointer_cast<Function>(owner.shared_from_this());
-        return AttachedAlias(*tensor, {self, output_idx_, FunctionAccess::Application(owner)});
+        const auto self = std::const_pointer_cast<Function>(saver.shared_from_this());
+        return AttachedAlias(*tensor, {self, output_idx_, FunctionAccess::Application(saver)});
     }
-    return hooks_ != nullptr ? AttachedAlias(*tensor, {packed_function_, output_idx_, packed_application_}) : tensor;
+    return packed_ != nullptr ? AttachedAlias(*tensor, packed_->edge) : tensor;
+}
+
+void SavedTensor::Release() const {
+    if (packed_ != nullptr) {
+        packed_->packer->Release(packed_->value);
+    }
 }
 
 void SavedTensor::LetGoOf(const Tensor &tensor) {

@@ -3,6 +3,8 @@
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/core/philox.h"
 
+#include "infini_train/src/core/random_tape.h"
+
 namespace infini_train {
 
 void Generator::SetSeed(uint64_t seed, uint64_t stream) {
@@ -10,16 +12,33 @@ void Generator::SetSeed(uint64_t seed, uint64_t stream) {
 }
 
 Generator::State Generator::GetState() const {
+    if (RandomTape::Scope *scope = RandomTape::Scope::Current()) {
+        return scope->Look(*this);
+    }
+    return Now();
+}
+
+Generator::State Generator::Now() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return state_;
 }
 
 void Generator::SetState(const State &state) {
+    if (RandomTape::Scope *scope = RandomTape::Scope::Current(); scope != nullptr && scope->IsReplay()) {
+        return;  // what follows is on the tape
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     state_ = state;
 }
 
 Generator::State Generator::Reserve(uint64_t blocks) {
+    if (RandomTape::Scope *scope = RandomTape::Scope::Current()) {
+        return scope->Draw(*this, blocks);
+    }
+    return Advance(blocks);
+}
+
+Generator::State Generator::Advance(uint64_t blocks) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const State begin = state_;
     state_.offset += blocks;

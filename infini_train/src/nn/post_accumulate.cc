@@ -134,7 +134,7 @@ void PostAccumulateWatch::OnLeaf(const Tensor *leaf, GraphTask &task, bool accum
         Unsubscribe();
         return;
     }
-    auto &pass = task.KeptFor<Pass>(shared_from_this());
+    auto &pass = task.KeptFor<Pass>(key_);
     if (!pass.begun) {
         Begin(*module, leaf, task, &pass);
     }

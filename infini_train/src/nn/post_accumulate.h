@@ -44,6 +44,7 @@ private:
     void Begin(Module &module, const Tensor *leaf, const autograd::GraphTask &task, Pass *pass);
     void Run(uint64_t last_id);
 
+    const uint64_t key_ = autograd::GraphTask::NewKey();
     Module *const module_;
     const std::weak_ptr<const bool> alive_;
     const std::weak_ptr<ModuleHooks> hooks_;
