@@ -25,10 +25,11 @@ install(
         "${PROJECT_BINARY_DIR}/infini_trainConfig.cmake"
         "${PROJECT_BINARY_DIR}/infini_trainConfigVersion.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindHighway.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindPCRE2.cmake"
     DESTINATION "${INFINI_TRAIN_CMAKE_DIR}")
 
 # A static library's dependencies belong to every link line, so that `pkg-config --libs` is enough without --static.
-set(requires "libhwy, libglog, fmt")
+set(requires "libhwy, libpcre2-8, libglog, fmt")
 set(libs "-pthread ${OpenMP_CXX_FLAGS}")
 if(NOT INFINI_TRAIN_WITH_OPENMP)
     set(libs "-pthread")

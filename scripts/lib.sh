@@ -14,6 +14,7 @@ BUILD_PACKAGES=(
     "libhwy-dev module:libhwy"
     "libeigen3-dev module:eigen3"
     "nlohmann-json3-dev module:nlohmann_json"
+    "libpcre2-dev module:libpcre2-8"
     "libgoogle-glog-dev module:libglog"
     "libgflags-dev module:gflags"
     "libgtest-dev module:gtest_main"
