@@ -79,14 +79,14 @@ TensorPtr Module::RegisterBuffer(const std::string &name, TensorPtr buffer, bool
 }
 
 std::shared_ptr<Module> Module::AddChild(const std::string &name, std::shared_ptr<Module> child,
-                                         bool (*is_kind)(const Module &)) {
+                                         bool (*is_kind)(const std::shared_ptr<Module> &)) {
     CheckName("module", name);
     if (child == nullptr) {
         return nullptr;
     }
     RunRegistrationHooks(GlobalRegistrationHooks().module, "module", this, name, &child,
                          [&](const std::shared_ptr<Module> &replacement) {
-                             if (!is_kind(*replacement)) {
+                             if (!is_kind(replacement)) {
                                  Throw<ValueError>("{}: the module '{}' must be what it was declared as, got {}", type_,
                                                    name, replacement->type());
                              }

@@ -44,6 +44,10 @@ BpeTokenizer::Impl::Impl(std::unique_ptr<BpeModel> a_model) : model(std::move(a_
         const char c = static_cast<char>(byte);
         byte_ids[byte] = model->vocabulary.Find({&c, 1}).value_or(-1);
     }
+    for (const AddedToken &token : model->added) {  // A byte's token may be declared special, too.
+        TokenId &id = byte_ids[static_cast<unsigned char>(token.text[0])];
+        id = token.text.size() == 1 && id < 0 ? token.id : id;
+    }
 }
 
 void BpeTokenizer::Impl::EncodeWord(std::string_view word, std::vector<TokenId> *ids) const {

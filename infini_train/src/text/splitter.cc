@@ -39,16 +39,16 @@ Words Splitter::Split(std::string_view text) const {
     }
     for (const Step &step : steps_) {
         Words parts;
+        const auto matcher = step.regex == nullptr ? nullptr : std::make_unique<Regex::Matcher>(*step.regex);
         for (const std::string_view word : words) {
             if (!IsValid(word)) {
                 parts.push_back(word);
             } else if (step.regex == nullptr) {
                 Gpt2Scanner(word).ForEachWord([&](const char *part, size_t size) { parts.emplace_back(part, size); });
             } else {
-                Regex::Matcher matcher(*step.regex);
                 Regex::Match match{};
                 size_t done = 0;
-                for (size_t from = 0; from < word.size() && matcher.Find(word, from, &match);) {
+                for (size_t from = 0; from < word.size() && matcher->Find(word, from, &match);) {
                     Add(word.substr(done, match.begin - done), step.keep_gaps, &parts);
                     Add(word.substr(match.begin, match.end - match.begin), step.keep_matches, &parts);
                     done = match.end;

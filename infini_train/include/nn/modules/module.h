@@ -5,7 +5,6 @@
 #include <iosfwd>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -160,12 +159,8 @@ protected:
     TensorPtr RegisterBuffer(const std::string &name, TensorPtr buffer, bool persistent = true);
     template <typename M>
     std::shared_ptr<M> RegisterModule(const std::string &name, std::shared_ptr<M> module) {
-        const auto is_kind = []([[maybe_unused]] const Module &child) {
-            if constexpr (std::is_same_v<M, Module>) {
-                return true;
-            } else {
-                return dynamic_cast<const M *>(&child) != nullptr;
-            }
+        const auto is_kind = [](const std::shared_ptr<Module> &child) {
+            return std::dynamic_pointer_cast<M>(child) != nullptr;
         };
         return std::dynamic_pointer_cast<M>(AddChild(name, std::move(module), is_kind));
     }
@@ -185,7 +180,7 @@ private:
 
     TensorList CallHooked(const TensorList &inputs);
     std::shared_ptr<Module> AddChild(const std::string &name, std::shared_ptr<Module> child,
-                                     bool (*is_kind)(const Module &));
+                                     bool (*is_kind)(const std::shared_ptr<Module> &));
     void Adopt(const std::string &name, std::shared_ptr<Module> child);
     void CheckName(const char *what, const std::string &name) const;
     void Visit(const std::string &prefix, const std::function<void(const std::string &, Module &)> &fn);
