@@ -1,70 +1,77 @@
 #include "example/mnist/layer_watch.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "infini_train/include/tensor.h"
+#include "infini_train/include/utils/html_report.h"
+#include "infini_train/include/utils/monitor_writers.h"
 
 #include "example/common/table.h"
 
 namespace infini_train::example {
 
-void LayerWatch::Stats::Add(const Tensor &tensor) {
-    for (const float value : tensor.ToVector<float>()) {
-        sum += value;
-        squares += static_cast<double>(value) * value;
-        zeros += value == 0 ? 1 : 0;
-        largest = std::max(largest, std::abs(static_cast<double>(value)));
+LayerWatch::LayerWatch(nn::Module &model, Optimizer &optimizer, WatchOptions options)
+    : options_(std::move(options)),
+      log_(std::make_shared<utils::MonitorLog>(utils::MonitorOptions{
+          .every = options_.every, .histograms = !options_.report.empty() || !options_.tensorboard.empty()})),
+      activations_(log_, model),
+      gradients_(log_, model) {
+    gradients_.WatchUpdates(optimizer);
+    if (!options_.csv.empty()) {
+        log_->AddSink(std::make_shared<utils::CsvSink>(options_.csv));
     }
-    count += static_cast<double>(tensor.NumElements());
+    if (!options_.tensorboard.empty()) {
+        log_->AddSink(std::make_shared<utils::TensorBoardSink>(options_.tensorboard));
+    }
 }
 
-LayerWatch::LayerWatch(nn::Module &model) {
-    std::vector<nn::Module *> leaves;
-    for (const auto &[name, module] : model.NamedModules()) {
-        if (module->NamedChildren().empty()) {
-            layers_.push_back({fmt::format("{} {}", name, module->type()), {}, {}});
-            leaves.push_back(module.get());
-        }
+void LayerWatch::BeginBatch() {
+    if (in_batch_) {
+        log_->NextStep();
     }
-    for (size_t i = 0; i < leaves.size(); ++i) {
-        hooks_.Add(leaves[i]->RegisterForwardPostHook(
-            [this, i](nn::Module *, const TensorList &, const TensorList &outputs) {
-                layers_[i].output.Add(*outputs[0]);
-            },
-            {.name = "watch"}));
-        hooks_.Add(leaves[i]->RegisterBackwardPostHook(
-            [this, i](nn::Module *, const TensorList &, const TensorList &grad_outputs) {
-                if (grad_outputs[0] != nullptr) {
-                    layers_[i].gradient.Add(*grad_outputs[0]);
+    in_batch_ = true;
+}
+
+std::string LayerWatch::Summary(const Terminal &terminal) {
+    using utils::Quantity;
+    const auto &all = log_->series();
+    seen_.resize(all.size(), 0);
+    const auto since = [&](Quantity quantity, const std::string &name) {
+        utils::TensorStatistics sum;
+        for (size_t i = 0; i < all.size(); ++i) {
+            if (all[i].quantity == quantity && all[i].name == name) {
+                const auto &measurements = all[i].measurements;
+                for (; seen_[i] < measurements.size(); ++seen_[i]) {
+                    sum.Merge(measurements[seen_[i]].statistics);
                 }
-            },
-            {.name = "watch"}));
-    }
-    SetEnabled(false);
-}
-
-void LayerWatch::SetEnabled(bool enabled) {
-    enabled ? hooks_.Enable() : hooks_.Disable();
-}
-
-std::string LayerWatch::Report(const Terminal &terminal) {
+            }
+        }
+        return sum;
+    };
     Table table({"layer", "mean", "std", "zeros", "largest", "gradient rms"},
                 {Table::kLeft, Table::kRight, Table::kRight, Table::kRight, Table::kRight, Table::kRight});
-    for (Layer &layer : layers_) {
-        const Stats &out = layer.output;
-        const Stats &gradient = layer.gradient;
-        const double mean = out.sum / out.count;
-        table.AddRow({layer.name, fmt::format("{:.3f}", mean),
-                      fmt::format("{:.3f}", std::sqrt(std::max(0.0, out.squares / out.count - mean * mean))),
-                      FormatPercent(out.zeros / out.count), fmt::format("{:.3f}", out.largest),
-                      gradient.count > 0 ? fmt::format("{:.2e}", std::sqrt(gradient.squares / gradient.count)) : "-"});
-        layer.output = {};
-        layer.gradient = {};
+    for (const utils::MeasurementSeries &series : all) {
+        if (series.quantity != Quantity::kOutput) {
+            continue;
+        }
+        const utils::TensorStatistics out = since(Quantity::kOutput, series.name);
+        const utils::TensorStatistics gradient = since(Quantity::kOutputGradient, series.name);
+        table.AddRow({series.name + " " + series.type, fmt::format("{:.3f}", out.mean), fmt::format("{:.3f}", out.std),
+                      FormatPercent(out.ZeroShare()), fmt::format("{:.3f}", std::max(-out.min, out.max)),
+                      gradient.count > 0 ? fmt::format("{:.2e}", gradient.RootMeanSquare()) : "-"});
     }
     return table.ToString(terminal);
+}
+
+void LayerWatch::Finish() {
+    if (in_batch_) {
+        log_->NextStep();
+    }
+    if (!options_.report.empty()) {
+        utils::WriteHtmlReport(*log_, options_.report, {.title = "Training report", .subtitle = options_.title});
+    }
 }
 
 }  // namespace infini_train::example

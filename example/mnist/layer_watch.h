@@ -1,45 +1,54 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "infini_train/include/common/hook.h"
 #include "infini_train/include/nn/modules/module.h"
+#include "infini_train/include/optimizer.h"
+#include "infini_train/include/utils/activation_monitor.h"
+#include "infini_train/include/utils/gradient_flow.h"
+#include "infini_train/include/utils/monitor_log.h"
 
 #include "example/common/terminal.h"
 
 namespace infini_train::example {
 
-/// Watches the layers of a network by hooks: a forward post hook sees each layer's output, a backward post hook the
-/// gradient of it. Enabled for a few batches only, it costs nothing in between.
+/// What --watch and its like ask for; an empty path leaves that file out.
+struct WatchOptions {
+    bool table = false;
+    int64_t every = 100;  // batches
+    std::string csv;
+    std::string tensorboard;
+    std::string report;
+    std::string title;  // of the report: what run it was
+
+    bool Any() const { return table || !csv.empty() || !tensorboard.empty() || !report.empty(); }
+};
+
+/// Watches the layers of a network with the library's monitors (docs/tools/monitoring.md), of which it knows nothing.
 class LayerWatch {
 public:
-    explicit LayerWatch(nn::Module &model);
+    LayerWatch(nn::Module &model, Optimizer &optimizer, WatchOptions options);
 
-    /// Whether the hooks run from now on.
-    void SetEnabled(bool enabled);
-    /// What has been seen since the last report, a row a layer: mean, deviation, share of zeros and largest magnitude
-    /// of the outputs, and the root mean square of their gradients.
-    std::string Report(const Terminal &terminal);
+    /// A batch begins; the one before is complete.
+    void BeginBatch();
+    void AddScalar(const std::string &name, double value) { log_->AddScalar(name, value); }
+    /// What has been seen since the last time, a row a layer: mean, deviation, share of zeros and largest magnitude of
+    /// the outputs, and the root mean square of their gradients.
+    std::string Summary(const Terminal &terminal);
+    /// Ends the last batch and writes the report, if one is wanted. To be called once.
+    void Finish();
 
 private:
-    struct Stats {
-        double count = 0;
-        double sum = 0;
-        double squares = 0;
-        double zeros = 0;
-        double largest = 0;
-        void Add(const Tensor &tensor);
-    };
-    struct Layer {
-        std::string name;
-        Stats output;
-        Stats gradient;
-    };
-
-    std::vector<Layer> layers_;
-    HookGroup hooks_;
+    const WatchOptions options_;
+    std::shared_ptr<utils::MonitorLog> log_;
+    utils::ActivationMonitor activations_;
+    utils::GradientFlow gradients_;
+    std::vector<size_t> seen_;  // measurements of each series that a table has shown
+    bool in_batch_ = false;
 };
 
 }  // namespace infini_train::example

@@ -15,8 +15,8 @@
 #include "infini_train/include/io/safetensors.h"
 #include "infini_train/include/optimizer.h"
 #include "infini_train/include/tensor.h"
+#include "infini_train/include/utils/csv_writer.h"
 
-#include "example/common/csv_writer.h"
 #include "example/common/flags.h"
 #include "example/common/image_grid.h"
 #include "example/common/line_plot.h"
@@ -42,7 +42,11 @@ DEFINE_int32(threads, 0, "CPU threads; 0: all cores. The results don't depend on
 DEFINE_string(save, "", "file to write the trained weights to, in safetensors format");
 DEFINE_string(load, "", "file of weights to begin with, as --save wrote it");
 DEFINE_string(out, ".", "folder for history.csv and history.png");
-DEFINE_bool(watch, false, "report activations and gradients by layer after each epoch, seen through hooks");
+DEFINE_bool(watch, false, "print activations and gradients by layer after each epoch, seen through hooks");
+DEFINE_int32(watch_every, 100, "batches from one look at the layers to the next");
+DEFINE_string(watch_csv, "", "file for every look at the layers, as CSV");
+DEFINE_string(tensorboard, "", "folder for TensorBoard: losses, layers, gradients and the speed of the parameters");
+DEFINE_string(report, "", "file for a report on the same, as one HTML page");
 
 namespace infini_train::example {
 namespace {
@@ -59,11 +63,14 @@ void CheckFlags() {
     RequireOneOf("lr_schedule", FLAGS_lr_schedule, {"cosine", "constant"});
     RequirePositive("bs", FLAGS_bs);
     RequirePositive("hidden", FLAGS_hidden);
+    RequirePositive("watch_every", FLAGS_watch_every);
     RequireNonNegative("num_epoch", FLAGS_num_epoch);
     RequireNonNegative("lr", FLAGS_lr);
     RequireInRange("threads", FLAGS_threads, 0, 1024);
     RequireReadable("load", FLAGS_load);
     RequireWritable("save", FLAGS_save);
+    RequireWritable("watch_csv", FLAGS_watch_csv);
+    RequireWritable("report", FLAGS_report);
 }
 
 double LearningRate() {
@@ -110,6 +117,16 @@ void PrintRun(const nn::Module &model, const Data &data, const Device &device, c
     table.AddRow({"device", fmt::format("{}, {} threads", device.ToString(), GetNumThreads())});
     table.AddRow({"seed", std::to_string(FLAGS_seed)});
     std::cout << table.ToString(terminal) << std::flush;
+}
+
+WatchOptions Watch() {
+    return {FLAGS_watch,
+            FLAGS_watch_every,
+            FLAGS_watch_csv,
+            FLAGS_tensorboard,
+            FLAGS_report,
+            fmt::format("{} with {}, learning rate {}, batches of {}", FLAGS_model, FLAGS_optimizer, LearningRate(),
+                        FLAGS_bs)};
 }
 
 void WritePlot(const std::vector<EpochResult> &history, const std::string &path) {
@@ -163,7 +180,7 @@ std::vector<EpochResult> Train(Trainer &trainer, const std::string &csv_path) {
     if (FLAGS_num_epoch == 0) {
         return history;
     }
-    CsvWriter csv(csv_path, {"epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds"});
+    utils::CsvWriter csv(csv_path, {"epoch", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds"});
     for (int epoch = 1; epoch <= FLAGS_num_epoch && !StopRequested(); ++epoch) {
         history.push_back(trainer.RunEpoch(epoch));
         const EpochResult &result = history.back();
@@ -197,13 +214,16 @@ int Main() {
 
     const StopOnSignal stop;
     Trainer trainer(model, MakeOptimizer(model->Parameters()), data.train, data.test,
-                    {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, FLAGS_lr_schedule == "cosine", FLAGS_watch},
-                    terminal);
+                    {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, FLAGS_lr_schedule == "cosine", Watch()}, terminal);
     const std::vector<EpochResult> history = Train(trainer, csv_path);
+    trainer.Finish();
     ShowAnswers(trainer.Predict(), data.test->split(), terminal);
     if (!history.empty()) {
         WritePlot(history, plot_path);
         std::cout << "\nhistory: " << csv_path << ", " << plot_path << '\n';
+    }
+    if (!FLAGS_report.empty()) {
+        std::cout << "report:  " << FLAGS_report << '\n';
     }
     if (!FLAGS_save.empty()) {
         io::SaveSafetensors(FLAGS_save, model->StateDict());
@@ -225,7 +245,7 @@ int main(int argc, char **argv) {
          {"Network", {"model", "hidden", "load", "save"}},
          {"Training", {"bs", "num_epoch", "lr", "lr_schedule", "optimizer", "seed"}},
          {"Machine", {"device", "threads"}},
-         {"Output", {"out", "watch"}}},
+         {"Output", {"out", "watch", "watch_every", "watch_csv", "tensorboard", "report"}}},
         {"mnist --model=lenet --num_epoch=10", "mnist --dataset=data/mnist --bs=1000 --num_epoch=30 --out=run1"}};
     return RunProgram(info, argc, argv, Main);
 }

@@ -20,8 +20,6 @@
 namespace infini_train::example {
 namespace {
 
-constexpr int64_t kWatchEvery = 100;  // batches
-
 double CountCorrect(const TensorPtr &logits, const TensorPtr &labels) {
     const autograd::NoGradGuard no_grad;
     return logits->Argmax(1)->Equals(labels)->Sum()->Item<double>();
@@ -48,11 +46,11 @@ Trainer::Trainer(std::shared_ptr<nn::Module> model, std::shared_ptr<Optimizer> o
       optimizer_(std::move(optimizer)),
       train_(std::move(train)),
       test_(std::move(test)),
-      options_(options),
+      options_(std::move(options)),
       first_rate_(optimizer_->learning_rate()),
       terminal_(terminal) {
-    if (options_.watch) {
-        watch_ = std::make_unique<LayerWatch>(*model_);
+    if (options_.watch.Any()) {
+        watch_ = std::make_unique<LayerWatch>(*model_, *optimizer_, options_.watch);
     }
 }
 
@@ -70,7 +68,7 @@ EpochResult Trainer::RunEpoch(int64_t epoch) {
         const TensorPtr images = cpu_images->To(options_.device);
         const TensorPtr labels = cpu_labels->To(options_.device);
         if (watch_ != nullptr) {
-            watch_->SetEnabled(batch % kWatchEvery == 0);
+            watch_->BeginBatch();
         }
         if (options_.cosine) {
             const double progress = (static_cast<double>(epoch - 1) +
@@ -90,7 +88,13 @@ EpochResult Trainer::RunEpoch(int64_t epoch) {
         }
         running.samples += images->Dim(0);
         running.loss += loss_value * static_cast<double>(images->Dim(0));
-        running.correct += CountCorrect(logits, labels);
+        const double correct = CountCorrect(logits, labels);
+        running.correct += correct;
+        if (watch_ != nullptr) {
+            watch_->AddScalar("loss/training", loss_value);
+            watch_->AddScalar("accuracy/training", correct / static_cast<double>(images->Dim(0)));
+            watch_->AddScalar("learning rate", optimizer_->learning_rate());
+        }
         ++batch;
         if (running.samples < static_cast<int64_t>(train_->Size()) && bar.IsDue(running.samples)) {
             bar.Update(running.samples, running.Fields());
@@ -105,18 +109,27 @@ EpochResult Trainer::RunEpoch(int64_t epoch) {
     EpochResult result{epoch, running.loss / count, running.correct / count};
     result.seconds = bar.SecondsElapsed();
     result.samples_per_second = bar.Rate(running.samples);
-    if (watch_ != nullptr) {
-        watch_->SetEnabled(false);
-        std::cout << watch_->Report(terminal_);
+    if (options_.watch.table) {
+        std::cout << watch_->Summary(terminal_);
     }
     const auto &truth = test_->split().labels;
     const std::vector<int64_t> answers = Predict(&result.test_loss);
     const auto right = std::transform_reduce(answers.begin(), answers.end(), truth.begin(), int64_t{0}, std::plus<>(),
                                              [](int64_t answer, uint8_t label) { return answer == label ? 1 : 0; });
     result.test_accuracy = static_cast<double>(right) / static_cast<double>(truth.size());
+    if (watch_ != nullptr) {
+        watch_->AddScalar("loss/test", result.test_loss);
+        watch_->AddScalar("accuracy/test", result.test_accuracy);
+    }
     std::cout << fmt::format("    test: loss {:.4f}, accuracy {:.2f} %\n", result.test_loss, 100 * result.test_accuracy)
               << std::flush;
     return result;
+}
+
+void Trainer::Finish() {
+    if (watch_ != nullptr) {
+        watch_->Finish();
+    }
 }
 
 std::vector<int64_t> Trainer::Predict(double *mean_loss) {

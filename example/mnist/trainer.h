@@ -22,7 +22,7 @@ struct TrainOptions {
     int64_t num_epochs = 5;
     uint64_t seed = 42;
     bool cosine = true;  // the learning rate falls to zero over the run along half a cosine
-    bool watch = false;
+    WatchOptions watch = {};
 };
 
 /// One epoch, or what there was of it when the run was stopped. Accuracies are fractions.
@@ -46,6 +46,9 @@ public:
 
     /// Trains epoch number `epoch` (from 1) and evaluates. Ends early when the user asks to stop.
     EpochResult RunEpoch(int64_t epoch);
+
+    /// Writes what the watch has left to write.
+    void Finish();
 
     /// The class that the network gives for each test image.
     std::vector<int64_t> Predict(double *mean_loss = nullptr);

@@ -1,7 +1,7 @@
 # Fails if a document names a file or a test that doesn't exist.
 #
 #   cmake -DROOT=repository -P check_names.cmake
-file(GLOB documents "${ROOT}/*.md" "${ROOT}/docs/*.md" "${ROOT}/example/*.md" "${ROOT}/example/*/*.md"
+file(GLOB documents "${ROOT}/*.md" "${ROOT}/docs/*.md" "${ROOT}/docs/*/*.md" "${ROOT}/example/*.md" "${ROOT}/example/*/*.md"
      "${ROOT}/third_party/*.md")
 file(GLOB_RECURSE tests "${ROOT}/test/*_test.cc" "${ROOT}/test/*/test_*.cc")
 set(known_tests "")

@@ -122,7 +122,12 @@ done
 expect_same "the runs on 1 and 2 threads" "$(cut -d, -f1-5 threads1/history.csv)" "$(cut -d, -f1-5 threads2/history.csv)"
 expect_run 0 "${small[@]}" --num_epoch=2 --seed=7 --out=seed
 [ "$(field 2 seed/history.csv)" != "$(field 2 threads1/history.csv)" ] || fail "two seeds gave the same loss"
-expect_run 0 --dataset=data --bs=50 --num_epoch=1 --out=others --model=mlp512 --optimizer=sgd --lr_schedule=constant --watch
+expect_run 0 --dataset=data --bs=50 --num_epoch=1 --out=others --model=mlp512 --optimizer=sgd --lr_schedule=constant --watch \
+    --watch_every=5 --watch_csv=layers.csv --tensorboard=board --report=report.html
+expect_output "gradient rms"
+grep -q '^0,output,1,Linear,25600,' layers.csv || fail "expected the first layer's outputs of batch 0"
+grep -q '"name":"5.weight"' report.html || fail "expected the last layer's weight in the report"
+[ -s board/events.out.tfevents.* ] || fail "expected an event file"
 
 # ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 

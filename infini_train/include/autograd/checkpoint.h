@@ -23,8 +23,8 @@ struct CheckpointOptions {
 /// deep nets with sublinear memory cost", arXiv:1604.06174). The graph is the one that `function(inputs)` records; its
 /// hooks, Grad, retained graphs, second derivatives and checkpoints within checkpoints work as without.
 ///
-///     auto y = autograd::Checkpoint([&](const TensorList &in) { return TensorList{in[0]->Matmul(w)->Gelu()}; }, {x})[0];
-///     auto z = autograd::Checkpoint(block, {y})[0];  // a module
+///     auto y = autograd::Checkpoint([&](const TensorList &in) { return TensorList{in[0]->Matmul(w)->Gelu()}; },
+///     {x})[0]; auto z = autograd::Checkpoint(block, {y})[0];  // a module
 ///
 /// The second call runs in the thread that runs the backward pass, at a later time. It is given the same values, in
 /// tensors of their own, and this thread's random numbers are the same again; generators don't notice. It must compute

@@ -16,6 +16,7 @@
     V(Pooling)                              \
     V(Reduction)                            \
     V(Softmax)                              \
+    V(Statistics)                           \
     V(Transform)
 
 namespace infini_train::kernels {

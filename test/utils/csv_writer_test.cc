@@ -1,4 +1,4 @@
-#include "example/common/csv_writer.h"
+#include "infini_train/include/utils/csv_writer.h"
 
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "test/example/temp_dir.h"
 
-namespace infini_train::example {
+namespace infini_train::utils {
 namespace {
 
 using ::infini_train::example::testing::MessageOf;
@@ -65,4 +65,4 @@ TEST(CsvWriterTest, FailuresNameThePathAndTheReason) {
 }
 
 }  // namespace
-}  // namespace infini_train::example
+}  // namespace infini_train::utils

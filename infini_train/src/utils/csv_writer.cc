@@ -1,4 +1,4 @@
-#include "example/common/csv_writer.h"
+#include "infini_train/include/utils/csv_writer.h"
 
 #include <array>
 #include <cerrno>
@@ -8,7 +8,7 @@
 
 #include "infini_train/include/common/error.h"
 
-namespace infini_train::example {
+namespace infini_train::utils {
 
 namespace {
 
@@ -78,4 +78,4 @@ void CsvWriter::WriteLine(const std::vector<CsvCell> &cells) {
     }
 }
 
-}  // namespace infini_train::example
+}  // namespace infini_train::utils

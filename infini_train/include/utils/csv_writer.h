@@ -1,14 +1,18 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
-namespace infini_train::example {
+#include "infini_train/include/common/export.h"
+
+namespace infini_train::utils {
 
 /// One field: text as it is, a number in the shortest form that reads back as the same value.
-class CsvCell {
+class INFINI_TRAIN_EXPORT CsvCell {
 public:
     CsvCell(const char *text) : text_(text) {}                    // NOLINT(google-explicit-constructor)
     CsvCell(std::string text) : text_(std::move(text)) {}         // NOLINT(google-explicit-constructor)
@@ -25,7 +29,7 @@ private:
 
 /// Writes a table as CSV: `CsvWriter csv(path, {"epoch", "loss"}); csv.Row({1, 0.52});`. Fields are quoted as in
 /// RFC 4180, lines end in '\n'. Each row is in the file when Row returns, so that an interrupted run keeps what it has.
-class CsvWriter {
+class INFINI_TRAIN_EXPORT CsvWriter {
 public:
     /// Creates or empties the file and writes the header. Throws IoError with the path and the system's reason;
     /// ValueError if `header` is empty.
@@ -48,4 +52,4 @@ private:
     std::FILE *file_;
 };
 
-}  // namespace infini_train::example
+}  // namespace infini_train::utils
