@@ -26,7 +26,7 @@ BUILD_PACKAGES=(
     "dataset-fashion-mnist file:/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"
 )
 # Faster rebuilds, and the library that the benchmarks compare with; installed along with others, never asked for.
-OPTIONAL_PACKAGES=(ccache libdnnl-dev)
+OPTIONAL_PACKAGES=(ccache graphviz libdnnl-dev)
 FORMAT_PACKAGES=("clang-format command:clang-format")
 TIDY_PACKAGES=("clang-tidy command:clang-tidy")
 

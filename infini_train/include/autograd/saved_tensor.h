@@ -5,9 +5,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/common/tensor_fwd.h"
+#include "infini_train/include/datatype.h"
 
 namespace infini_train {
 class Storage;
@@ -82,6 +84,18 @@ public:
     TensorPtr Unpack(const Function &saver) const;
     /// The function that saved it has run: what was unpacked for the pass under way need not be kept any more.
     void Release() const;
+
+    /// What can be told without unpacking.
+    struct Info {
+        TensorPtr tensor;  ///< null if null was saved, or if it is packed
+        bool packed = false;
+        std::vector<int64_t> dims;
+        DataType dtype = DataType::kFLOAT32;
+        bool is_output = false;  ///< the saving function's own output number `output_idx`
+        int output_idx = -1;
+        bool changed = false;  ///< in place since, so that Unpack will throw
+    };
+    Info Inspect() const;
 
     /// Holds another object over the same memory, outside of the graph, if it holds `tensor` itself: for a tensor that
     /// is about to hold this one.

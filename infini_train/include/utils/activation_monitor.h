@@ -5,7 +5,7 @@
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/common/hook.h"
 #include "infini_train/include/nn/modules/module.h"
-#include "infini_train/include/utils/leaf_modules.h"
+#include "infini_train/include/utils/module_pattern.h"
 #include "infini_train/include/utils/monitor_log.h"
 
 namespace infini_train::utils {

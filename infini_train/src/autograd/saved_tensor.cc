@@ -169,6 +169,24 @@ void SavedTensor::Release() const {
     }
 }
 
+SavedTensor::Info SavedTensor::Inspect() const {
+    Info info;
+    info.tensor = tensor_;
+    info.packed = packed_ != nullptr;
+    info.is_output = is_output_;
+    info.output_idx = output_idx_;
+    if (info.packed) {
+        info.dims = packed_->dims;
+        info.dtype = packed_->dtype;
+        info.changed = packed_->ChangedValue() != nullptr;
+    } else if (tensor_ != nullptr) {
+        info.dims = tensor_->Dims();
+        info.dtype = tensor_->Dtype();
+        info.changed = tensor_->storage().get() != storage_ || tensor_->Version() != version_;
+    }
+    return info;
+}
+
 void SavedTensor::LetGoOf(const Tensor &tensor) {
     if (tensor_.get() == &tensor) {
         tensor_ = Alias(tensor);

@@ -158,6 +158,12 @@ public:
         }
     }
 
+    std::string Name() const {
+        const Module *alive = module();
+        return alive == nullptr ? "a module that is gone" : alive->Describe();
+    }
+    std::shared_ptr<const ModuleHooks> hooks() const { return hooks_; }
+
 private:
     autograd::HookLayers<ModuleHooks> layers() const { return {&GlobalModuleHooks(), hooks_.get()}; }
 
@@ -172,10 +178,6 @@ private:
     }
 
     Module *module() const { return owner_ != nullptr || !alive_.expired() ? module_ : nullptr; }
-    std::string Name() const {
-        const Module *alive = module();
-        return alive == nullptr ? "a module that is gone" : alive->Describe();
-    }
 
     Module *const module_;
     const std::shared_ptr<Module> owner_;
@@ -194,6 +196,7 @@ public:
         const auto state = state_;
         return state->inputs.Pick(state->RunPost(state->inputs.Spread(Owned(grad_outputs))));
     }
+    const State *state() const { return state_.get(); }
 
 protected:
     bool OnGraphFreed() override { return std::exchange(state_, nullptr) != nullptr; }
@@ -213,6 +216,7 @@ public:
         const auto state = state_;
         return state->outputs.Pick(state->RunPre(state->outputs.Spread(Owned(grad_outputs))));
     }
+    const State *state() const { return state_.get(); }
 
 protected:
     bool OnGraphFreed() override { return std::exchange(state_, nullptr) != nullptr; }
@@ -240,6 +244,16 @@ TensorList BackwardHookCall::WrapInputs(const TensorList &inputs) {
 TensorList BackwardHookCall::WrapOutputs(const TensorList &outputs) {
     state_->outputs.Set(outputs);
     return state_->outputs.none() ? outputs : state_->outputs.Through(*std::make_shared<OutputNode>(state_), outputs);
+}
+
+std::optional<BackwardHookNode> AsBackwardHookNode(const autograd::Function &function) {
+    const auto *input = dynamic_cast<const BackwardHookCall::InputNode *>(&function);
+    const auto *output = dynamic_cast<const BackwardHookCall::OutputNode *>(&function);
+    const auto *state = input != nullptr ? input->state() : output != nullptr ? output->state() : nullptr;
+    if (state == nullptr) {
+        return std::nullopt;
+    }
+    return BackwardHookNode{output != nullptr, state->hooks(), state->Name()};
 }
 
 }  // namespace infini_train::nn

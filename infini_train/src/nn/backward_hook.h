@@ -1,11 +1,26 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "infini_train/include/common/tensor_fwd.h"
 #include "infini_train/include/nn/module_hook.h"
 
+namespace infini_train::autograd {
+class Function;
+}  // namespace infini_train::autograd
+
 namespace infini_train::nn {
+
+/// What tools can tell of a node that runs a module's backward hooks.
+struct BackwardHookNode {
+    bool is_output;  ///< the outputs' node runs the backward pre hooks, the inputs' node the backward post hooks
+    std::shared_ptr<const ModuleHooks> hooks;
+    std::string module;  ///< as Module::Describe
+};
+/// Nothing for any other function, and once the graph was freed.
+std::optional<BackwardHookNode> AsBackwardHookNode(const autograd::Function &function);
 
 /// One call of a module that has backward hooks. Its inputs pass through one identity node and its outputs through
 /// another; what passes has the same memory.
@@ -22,6 +37,8 @@ public:
     TensorList WrapOutputs(const TensorList &outputs);
 
 private:
+    friend std::optional<BackwardHookNode> AsBackwardHookNode(const autograd::Function &function);
+
     class State;
     class InputNode;
     class OutputNode;
