@@ -6,6 +6,7 @@ find_package(nlohmann_json 3.9 REQUIRED)
 find_package(glog REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
 
 # ThreadSanitizer doesn't understand libgomp's barriers: the library then uses std::thread.
 set(INFINI_TRAIN_WITH_OPENMP OFF)

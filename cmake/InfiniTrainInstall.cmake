@@ -29,7 +29,7 @@ install(
     DESTINATION "${INFINI_TRAIN_CMAKE_DIR}")
 
 # A static library's dependencies belong to every link line, so that `pkg-config --libs` is enough without --static.
-set(requires "libhwy, libpcre2-8, libglog, fmt")
+set(requires "libhwy, libpcre2-8, libglog, fmt, zlib")
 set(libs "-pthread ${OpenMP_CXX_FLAGS}")
 if(NOT INFINI_TRAIN_WITH_OPENMP)
     set(libs "-pthread")

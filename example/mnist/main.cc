@@ -13,6 +13,7 @@
 #include "infini_train/include/core/device_backend.h"
 #include "infini_train/include/core/parallel.h"
 #include "infini_train/include/io/safetensors.h"
+#include "infini_train/include/lr_scheduler.h"
 #include "infini_train/include/optimizer.h"
 #include "infini_train/include/tensor.h"
 #include "infini_train/include/utils/csv_writer.h"
@@ -34,7 +35,8 @@ DEFINE_int32(hidden, 500, "units of mlp's hidden layer");
 DEFINE_int32(bs, 64, "images in a batch");
 DEFINE_int32(num_epoch, 5, "passes over the training images; 0 only evaluates");
 DEFINE_double(lr, 0, "learning rate; 0: 0.001 for adam and adamw, 0.05 for sgd");
-DEFINE_string(lr_schedule, "cosine", "cosine (falls to zero over the run) or constant");
+DEFINE_string(lr_schedule, "cosine",
+              "over the run: cosine (falls to zero), one_cycle (rises for 30 % of it, then falls) or constant");
 DEFINE_string(optimizer, "adam", "adam, adamw or sgd (with momentum 0.9)");
 DEFINE_string(device, "cpu", "where to compute: cpu, or cuda where the library was built with it");
 DEFINE_uint64(seed, 42, "of the initial weights and the order of the images; the same seed gives the same run");
@@ -60,7 +62,7 @@ struct Data {
 void CheckFlags() {
     RequireOneOf("model", FLAGS_model, ModelNames());
     RequireOneOf("optimizer", FLAGS_optimizer, {"adam", "adamw", "sgd"});
-    RequireOneOf("lr_schedule", FLAGS_lr_schedule, {"cosine", "constant"});
+    RequireOneOf("lr_schedule", FLAGS_lr_schedule, {"cosine", "one_cycle", "constant"});
     RequirePositive("bs", FLAGS_bs);
     RequirePositive("hidden", FLAGS_hidden);
     RequirePositive("watch_every", FLAGS_watch_every);
@@ -83,6 +85,18 @@ std::shared_ptr<Optimizer> MakeOptimizer(const TensorList &params) {
     }
     return FLAGS_optimizer == "adam" ? optimizers::Adam::Create(LearningRate())(params)
                                      : optimizers::AdamW::Create(LearningRate())(params);
+}
+
+// For a step after each batch of the run; null for a constant rate.
+std::shared_ptr<LRScheduler> MakeScheduler(const std::shared_ptr<Optimizer> &optimizer, int64_t num_images) {
+    const int64_t batches = (num_images + FLAGS_bs - 1) / FLAGS_bs * FLAGS_num_epoch;
+    if (FLAGS_lr_schedule == "constant" || batches == 0) {
+        return nullptr;
+    }
+    if (FLAGS_lr_schedule == "one_cycle") {
+        return std::make_shared<lr_schedulers::OneCycleLR>(optimizer, LearningRate(), batches);
+    }
+    return std::make_shared<lr_schedulers::CosineAnnealingLR>(optimizer, batches);
 }
 
 Data LoadData() {
@@ -213,8 +227,9 @@ int Main() {
     const std::string plot_path = (std::filesystem::path(FLAGS_out) / "history.png").string();
 
     const StopOnSignal stop;
-    Trainer trainer(model, MakeOptimizer(model->Parameters()), data.train, data.test,
-                    {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, FLAGS_lr_schedule == "cosine", Watch()}, terminal);
+    const auto optimizer = MakeOptimizer(model->Parameters());
+    Trainer trainer(model, optimizer, MakeScheduler(optimizer, images.count), data.train, data.test,
+                    {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, Watch()}, terminal);
     const std::vector<EpochResult> history = Train(trainer, csv_path);
     trainer.Finish();
     ShowAnswers(trainer.Predict(), data.test->split(), terminal);

@@ -1,9 +1,7 @@
 #include "example/mnist/trainer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
-#include <numbers>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -40,14 +38,14 @@ struct Running {
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<nn::Module> model, std::shared_ptr<Optimizer> optimizer,
-                 std::shared_ptr<const MnistDataset> train, std::shared_ptr<const MnistDataset> test,
-                 TrainOptions options, const Terminal &terminal)
+                 std::shared_ptr<LRScheduler> scheduler, std::shared_ptr<const MnistDataset> train,
+                 std::shared_ptr<const MnistDataset> test, TrainOptions options, const Terminal &terminal)
     : model_(std::move(model)),
       optimizer_(std::move(optimizer)),
+      scheduler_(std::move(scheduler)),
       train_(std::move(train)),
       test_(std::move(test)),
       options_(std::move(options)),
-      first_rate_(optimizer_->learning_rate()),
       terminal_(terminal) {
     if (options_.watch.Any()) {
         watch_ = std::make_unique<LayerWatch>(*model_, *optimizer_, options_.watch);
@@ -70,17 +68,14 @@ EpochResult Trainer::RunEpoch(int64_t epoch) {
         if (watch_ != nullptr) {
             watch_->BeginBatch();
         }
-        if (options_.cosine) {
-            const double progress = (static_cast<double>(epoch - 1) +
-                                     static_cast<double>(batch) / static_cast<double>(loader.NumBatches())) /
-                                    static_cast<double>(options_.num_epochs);
-            optimizer_->set_learning_rate(first_rate_ * (1 + std::cos(std::numbers::pi * progress)) / 2);
-        }
         optimizer_->ZeroGrad();
         const TensorPtr logits = (*model_)({images})[0];
         const TensorPtr loss = nn::function::CrossEntropy(logits, labels);
         loss->Backward();
         optimizer_->Step();
+        if (scheduler_ != nullptr) {
+            scheduler_->Step();
+        }
         const double loss_value = loss->Item<double>();
         if (!std::isfinite(loss_value)) {
             throw ValueError(fmt::format("the loss of batch {} of epoch {} is {}; try a smaller --lr", batch + 1, epoch,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "infini_train/include/device.h"
+#include "infini_train/include/lr_scheduler.h"
 #include "infini_train/include/nn/modules/module.h"
 #include "infini_train/include/optimizer.h"
 
@@ -21,7 +22,6 @@ struct TrainOptions {
     int64_t batch_size = 64;
     int64_t num_epochs = 5;
     uint64_t seed = 42;
-    bool cosine = true;  // the learning rate falls to zero over the run along half a cosine
     WatchOptions watch = {};
 };
 
@@ -39,9 +39,10 @@ struct EpochResult {
 /// Trains a network on a data set and shows how it goes.
 class Trainer {
 public:
+    /// `scheduler` takes a step after each batch; null leaves the learning rate as it is.
     Trainer(std::shared_ptr<nn::Module> model, std::shared_ptr<Optimizer> optimizer,
-            std::shared_ptr<const MnistDataset> train, std::shared_ptr<const MnistDataset> test, TrainOptions options,
-            const Terminal &terminal);
+            std::shared_ptr<LRScheduler> scheduler, std::shared_ptr<const MnistDataset> train,
+            std::shared_ptr<const MnistDataset> test, TrainOptions options, const Terminal &terminal);
     ~Trainer();
 
     /// Trains epoch number `epoch` (from 1) and evaluates. Ends early when the user asks to stop.
@@ -56,10 +57,10 @@ public:
 private:
     const std::shared_ptr<nn::Module> model_;
     const std::shared_ptr<Optimizer> optimizer_;
+    const std::shared_ptr<LRScheduler> scheduler_;
     const std::shared_ptr<const MnistDataset> train_;
     const std::shared_ptr<const MnistDataset> test_;
     const TrainOptions options_;
-    const double first_rate_;
     const Terminal terminal_;
     std::unique_ptr<LayerWatch> watch_;
 };

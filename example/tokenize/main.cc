@@ -13,6 +13,7 @@
 #include <gflags/gflags.h>
 
 #include "infini_train/include/common/version.h"
+#include "infini_train/include/data/token_dataset.h"
 #include "infini_train/include/text/bpe_trainer.h"
 #include "infini_train/include/text/char_tokenizer.h"
 #include "infini_train/include/text/tokenizer.h"
@@ -20,7 +21,6 @@
 #include "example/common/flags.h"
 #include "example/common/table.h"
 #include "example/common/terminal.h"
-#include "example/tokenize/token_writer.h"
 
 DEFINE_string(input, "", "the text, as UTF-8; any bytes will do");
 DEFINE_string(tokenizer, "",
@@ -50,6 +50,14 @@ std::string ReadFile(const std::string &path) {
         throw IoError(path + ": can't be read to its end");
     }
     return content;
+}
+
+constexpr int64_t kUint16Ids = 65536;
+
+TokenFormat Format() {
+    return FLAGS_format == "llmc"     ? TokenFormat::kLlmC
+           : FLAGS_format == "uint16" ? TokenFormat::kUint16
+                                      : TokenFormat::kUint32;
 }
 
 void CheckFlags() {
@@ -110,9 +118,9 @@ int Main() {
     CheckFlags();
     const std::string content = ReadFile(FLAGS_input);
     const std::unique_ptr<text::Tokenizer> tokenizer = MakeTokenizer(content);
-    if (!FLAGS_output.empty() && !TakesId(FLAGS_format, tokenizer->vocab_size() - 1)) {
-        throw UsageError(fmt::format("flag --format: {} holds ids below 65536, the vocabulary has {}; use uint32",
-                                     FLAGS_format, tokenizer->vocab_size()));
+    if (!FLAGS_output.empty() && FLAGS_format == "uint16" && tokenizer->vocab_size() > kUint16Ids) {
+        throw UsageError(fmt::format("flag --format: uint16 holds ids below {}, the vocabulary has {}; use uint32",
+                                     kUint16Ids, tokenizer->vocab_size()));
     }
     Table table({"", ""});
     table.AddRow({"input", fmt::format("{}, {} bytes", FLAGS_input, content.size())});
@@ -127,7 +135,7 @@ int Main() {
         const auto start = std::chrono::steady_clock::now();
         const std::vector<text::TokenId> ids = tokenizer->Encode(part, special);
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        WriteTokens(path, ids, FLAGS_format);
+        WriteTokenFile(path, ids, Format());
         table.AddRow({path, fmt::format("{} tokens, {:.2f} bytes each, {:.1f} MB/s", ids.size(),
                                         static_cast<double>(part.size()) / std::max<double>(ids.size(), 1),
                                         static_cast<double>(part.size()) / std::max(seconds, 1e-9) / 1e6)});

@@ -143,6 +143,8 @@ protected:
     void AddOption(const char *name, double *value, Range range);
 
 private:
+    friend class LRSchedulerBase;
+
     struct ParamState {
         size_t group = 0;
         int64_t step = 0;
@@ -169,6 +171,7 @@ private:
     std::vector<std::string> state_names_;
     std::vector<Option> options_;
     std::vector<ParamGroup> groups_;
+    std::vector<double> initial_rates_;  // of the first groups, before a scheduler changed them
     TensorList params_;
     std::vector<ParamState> states_;
     std::vector<Update> updates_;

@@ -14,8 +14,22 @@ INFINI_TRAIN_EXPORT int GetNumThreads();
 /// Sets the number of threads for the whole process. No result depends on it. Throws ValueError if `num_threads` < 1.
 INFINI_TRAIN_EXPORT void SetNumThreads(int num_threads);
 
-/// True inside the body of a ParallelFor that really runs on several threads; a nested ParallelFor runs serially there.
+/// True inside the body of a ParallelFor that really runs on several threads, and while a SerialGuard lives: a
+/// ParallelFor runs serially there.
 INFINI_TRAIN_EXPORT bool InParallelRegion();
+
+/// While one lives, each ParallelFor of its thread runs serially: for threads of one's own, which would otherwise bring
+/// a team of helpers each.
+class INFINI_TRAIN_EXPORT SerialGuard {
+public:
+    SerialGuard();
+    ~SerialGuard();
+    SerialGuard(const SerialGuard &) = delete;
+    SerialGuard &operator=(const SerialGuard &) = delete;
+
+private:
+    const bool previous_;
+};
 
 namespace internal {
 using RangeBody = void (*)(void *context, int64_t begin, int64_t end);

@@ -100,6 +100,14 @@ bool InParallelRegion() {
     return in_parallel_region;
 }
 
+SerialGuard::SerialGuard() : previous_(in_parallel_region) {
+    in_parallel_region = true;
+}
+
+SerialGuard::~SerialGuard() {
+    in_parallel_region = previous_;
+}
+
 namespace internal {
 
 void ParallelForImpl(int64_t begin, int64_t end, int64_t grain, RangeBody body, void *context) {

@@ -4,11 +4,10 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "infini_train/include/common/error.h"
@@ -16,6 +15,8 @@
 
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/core/size.h"
+#include "infini_train/src/io/new_file.h"
+#include "infini_train/src/io/safetensors.h"
 
 // The format: https://github.com/huggingface/safetensors
 
@@ -222,56 +223,6 @@ private:
     uint64_t data_start_ = 0;
 };
 
-/// A file under a temporary name, which takes its own once it is complete.
-class NewFile {
-public:
-    explicit NewFile(const std::string &path) : path_(path), temporary_(path + ".tmp") {
-        fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (fd_ < 0) {
-            Fail("opened");
-        }
-    }
-    ~NewFile() {
-        if (fd_ >= 0) {
-            ::close(fd_);
-            ::unlink(temporary_.c_str());
-        }
-    }
-    NewFile(const NewFile &) = delete;
-    NewFile &operator=(const NewFile &) = delete;
-
-    void Write(const void *data, size_t bytes) {
-        const char *from = static_cast<const char *>(data);
-        while (bytes > 0) {
-            const ssize_t written = ::write(fd_, from, std::min<size_t>(bytes, size_t{1} << 30));
-            if (written < 0 && errno != EINTR) {
-                Fail("written");
-            }
-            from += std::max<ssize_t>(written, 0);
-            bytes -= static_cast<size_t>(std::max<ssize_t>(written, 0));
-        }
-    }
-
-    void Commit() {
-        if (::fsync(fd_) != 0) {
-            Fail("flushed");
-        }
-        if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-            Fail("renamed");
-        }
-        ::close(std::exchange(fd_, -1));
-    }
-
-private:
-    [[noreturn]] void Fail(const char *what) const {
-        Throw<IoError>("SaveSafetensors: {}: can't be {}: {}", path_, what, std::strerror(errno));
-    }
-
-    const std::string &path_;
-    const std::string temporary_;
-    int fd_ = -1;
-};
-
 }  // namespace
 
 std::map<std::string, TensorPtr> LoadSafetensors(const std::string &path,
@@ -281,6 +232,11 @@ std::map<std::string, TensorPtr> LoadSafetensors(const std::string &path,
 
 void SaveSafetensors(const std::string &path, const std::map<std::string, TensorPtr> &tensors,
                      const std::map<std::string, std::string> &metadata) {
+    WriteSafetensors(path, tensors, metadata);
+}
+
+FileSum WriteSafetensors(const std::string &path, const std::map<std::string, TensorPtr> &tensors,
+                         const std::map<std::string, std::string> &metadata) {
     Json header = Json::object();
     if (!metadata.empty()) {
         header[kMetadata] = metadata;
@@ -298,7 +254,7 @@ void SaveSafetensors(const std::string &path, const std::map<std::string, Tensor
     std::string text = header.dump();
     text.append((8 - text.size() % 8) % 8, ' ');
     const uint64_t length = text.size();
-    NewFile file(path);
+    NewFile file(path, "SaveSafetensors");
     file.Write(&length, sizeof(length));
     file.Write(text.data(), text.size());
     for (const auto &[name, tensor] : tensors) {
@@ -306,6 +262,7 @@ void SaveSafetensors(const std::string &path, const std::map<std::string, Tensor
         file.Write(dense->DataPtr(), dense->SizeInBytes());
     }
     file.Commit();
+    return {file.bytes(), file.crc32()};
 }
 
 }  // namespace infini_train::io

@@ -4,6 +4,7 @@
 // family's CPU kernels. An explicit list, because a static library would drop self-registering objects.
 #define INFINI_TRAIN_CPU_KERNEL_FAMILIES(V) \
     V(ChannelSum)                           \
+    V(ClipGrad)                             \
     V(Conv)                                 \
     V(Dropout)                              \
     V(Elementwise)                          \

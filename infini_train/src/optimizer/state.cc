@@ -10,11 +10,12 @@
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/common/format.h"
+#include "infini_train/src/utils/state_reader.h"
 
 namespace infini_train {
 namespace {
 
-using State = std::map<std::string, TensorPtr>;
+using State = NamedTensors;
 
 std::string GroupKey(size_t group, const char *name) {
     return fmt::format("group.{}.{}", group, name);
@@ -23,68 +24,6 @@ std::string GroupKey(size_t group, const char *name) {
 std::string ParamKey(size_t param, const std::string &name) {
     return fmt::format("{}.{}", param, name);
 }
-
-// Takes the entries of a state one by one and gathers what is wrong with them.
-class StateReader {
-public:
-    explicit StateReader(const State &state) : state_(state) {}
-
-    TensorPtr Find(const std::string &name) const {
-        const auto found = state_.find(name);
-        return found != state_.end() ? found->second : nullptr;
-    }
-
-    TensorPtr Take(const std::string &name) {
-        TensorPtr tensor = Find(name);
-        if (tensor == nullptr) {
-            problems_.push_back(name + " is missing");
-        }
-        known_.push_back(name);
-        return tensor;
-    }
-
-    double TakeNumber(const std::string &name, double min, double max, bool included) {
-        const TensorPtr tensor = Take(name);
-        if (tensor == nullptr) {
-            return 0;
-        }
-        if (tensor->NumElements() != 1) {
-            problems_.push_back(fmt::format("{}: expected one number, got {}", name, FormatDims(tensor->Dims())));
-            return 0;
-        }
-        const auto value = tensor->Item<double>();
-        if (!(value >= min && (value < max || (included && value == max)))) {
-            problems_.push_back(fmt::format("{} is {}", name, value));
-        }
-        return value;
-    }
-
-    TensorPtr TakeLike(const std::string &name, const Tensor &param) {
-        TensorPtr tensor = Take(name);
-        if (tensor != nullptr && (tensor->Dims() != param.Dims() || !IsFloatingPoint(tensor->Dtype()))) {
-            problems_.push_back(fmt::format("{}: expected shape {}, got {} of {}", name, FormatDims(param.Dims()),
-                                            FormatDims(tensor->Dims()), ToString(tensor->Dtype())));
-        }
-        return tensor;
-    }
-
-    void Finish(const std::string &type) {
-        std::sort(known_.begin(), known_.end());
-        for (const auto &[name, tensor] : state_) {
-            if (!std::binary_search(known_.begin(), known_.end(), name)) {
-                problems_.push_back(name + " is unexpected");
-            }
-        }
-        if (!problems_.empty()) {
-            Throw<ValueError>("{}: the state doesn't fit:\n  {}", type, fmt::join(problems_, "\n  "));
-        }
-    }
-
-private:
-    const State &state_;
-    std::vector<std::string> known_;
-    std::vector<std::string> problems_;
-};
 
 }  // namespace
 
