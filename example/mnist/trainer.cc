@@ -1,6 +1,7 @@
 #include "example/mnist/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <numeric>
 
