@@ -1,6 +1,7 @@
 # The library's own dependencies. All of them are private: no public header includes any.
 find_package(Highway 1.0 REQUIRED)
 find_package(PCRE2 10.40 REQUIRED)
+find_package(LibMd REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(nlohmann_json 3.9 REQUIRED)
 find_package(glog REQUIRED)

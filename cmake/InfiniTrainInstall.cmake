@@ -25,11 +25,12 @@ install(
         "${PROJECT_BINARY_DIR}/infini_trainConfig.cmake"
         "${PROJECT_BINARY_DIR}/infini_trainConfigVersion.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindHighway.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindLibMd.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindPCRE2.cmake"
     DESTINATION "${INFINI_TRAIN_CMAKE_DIR}")
 
 # A static library's dependencies belong to every link line, so that `pkg-config --libs` is enough without --static.
-set(requires "libhwy, libpcre2-8, libglog, fmt, zlib")
+set(requires "libhwy, libpcre2-8, libglog, libmd, fmt, zlib")
 set(libs "-pthread ${OpenMP_CXX_FLAGS}")
 if(NOT INFINI_TRAIN_WITH_OPENMP)
     set(libs "-pthread")

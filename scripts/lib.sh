@@ -13,6 +13,7 @@ BUILD_PACKAGES=(
     "pkg-config command:pkg-config"
     "libhwy-dev module:libhwy"
     "libeigen3-dev module:eigen3"
+    "libmd-dev module:libmd"
     "nlohmann-json3-dev module:nlohmann_json"
     "libpcre2-dev module:libpcre2-8"
     "libgoogle-glog-dev module:libglog"

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "infini_train/include/optimizer.h"
 #include "infini_train/include/tensor.h"
 #include "infini_train/include/utils/csv_writer.h"
+#include "infini_train/include/utils/nan_guard.h"
+#include "infini_train/include/utils/precision_checker.h"
 
 #include "example/common/flags.h"
 #include "example/common/image_grid.h"
@@ -49,6 +52,9 @@ DEFINE_int32(watch_every, 100, "batches from one look at the layers to the next"
 DEFINE_string(watch_csv, "", "file for every look at the layers, as CSV");
 DEFINE_string(tensorboard, "", "folder for TensorBoard: losses, layers, gradients and the speed of the parameters");
 DEFINE_string(report, "", "file for a report on the same, as one HTML page");
+DEFINE_bool(nan_guard, false, "stop at the first value that isn't finite and say which operator made it");
+DEFINE_string(precision_check, "",
+              "record what is computed, as in level=2,path=run1,max_steps=3; docs/tools/numerics.md");
 
 namespace infini_train::example {
 namespace {
@@ -71,6 +77,11 @@ void CheckFlags() {
     RequireInRange("threads", FLAGS_threads, 0, 1024);
     RequireReadable("load", FLAGS_load);
     RequireWritable("save", FLAGS_save);
+    try {
+        utils::PrecisionCheckConfig::Parse(FLAGS_precision_check);
+    } catch (const ValueError &error) {
+        throw UsageError(fmt::format("flag --precision_check: {}", error.what()));
+    }
     RequireWritable("watch_csv", FLAGS_watch_csv);
     RequireWritable("report", FLAGS_report);
 }
@@ -226,6 +237,11 @@ int Main() {
     const std::string csv_path = (std::filesystem::path(FLAGS_out) / "history.csv").string();
     const std::string plot_path = (std::filesystem::path(FLAGS_out) / "history.png").string();
 
+    const auto nan_guard = FLAGS_nan_guard ? std::make_unique<utils::NanGuard>() : nullptr;
+    const auto checker =
+        FLAGS_precision_check.empty()
+            ? nullptr
+            : std::make_unique<utils::PrecisionChecker>(utils::PrecisionCheckConfig::Parse(FLAGS_precision_check));
     const StopOnSignal stop;
     const auto optimizer = MakeOptimizer(model->Parameters());
     Trainer trainer(model, optimizer, MakeScheduler(optimizer, images.count), data.train, data.test,
@@ -239,6 +255,9 @@ int Main() {
     }
     if (!FLAGS_report.empty()) {
         std::cout << "report:  " << FLAGS_report << '\n';
+    }
+    if (checker != nullptr && !utils::PrecisionCheckConfig::Parse(FLAGS_precision_check).baseline.empty()) {
+        std::cout << '\n' << checker->Comparison().ToString();
     }
     if (!FLAGS_save.empty()) {
         io::SaveSafetensors(FLAGS_save, model->StateDict());
@@ -260,7 +279,8 @@ int main(int argc, char **argv) {
          {"Network", {"model", "hidden", "load", "save"}},
          {"Training", {"bs", "num_epoch", "lr", "lr_schedule", "optimizer", "seed"}},
          {"Machine", {"device", "threads"}},
-         {"Output", {"out", "watch", "watch_every", "watch_csv", "tensorboard", "report"}}},
+         {"Output", {"out", "watch", "watch_every", "watch_csv", "tensorboard", "report"}},
+         {"Checks", {"nan_guard", "precision_check"}}},
         {"mnist --model=lenet --num_epoch=10", "mnist --dataset=data/mnist --bs=1000 --num_epoch=30 --out=run1"}};
     return RunProgram(info, argc, argv, Main);
 }

@@ -130,6 +130,15 @@ grep -q '"name":"5.weight"' report.html || fail "expected the last layer's weigh
 [ -s board/events.out.tfevents.* ] || fail "expected an event file"
 expect_run 0 --dataset=data --bs=50 --num_epoch=1 --out=cycle --lr_schedule=one_cycle
 
+# Two runs with one seed compute the same, and nothing that isn't finite; a run that blows up says where.
+expect_run 0 "${small[@]}" --num_epoch=1 --out=checked --nan_guard --precision_check=level=2,path=run1,max_steps=2
+expect_run 0 "${small[@]}" --num_epoch=1 --out=checked --precision_check=level=2,path=,max_steps=2,baseline=run1
+expect_output "identical, 0 within the tolerance, 0 outside"
+expect_run 1 "${small[@]}" --num_epoch=1 --out=checked --optimizer=sgd --lr=1e30 --nan_guard
+expect_output "NanGuard: "
+expect_run 2 "${small[@]}" --precision_check=levels=2
+expect_output "unknown key 'levels'"
+
 # ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 set -m # or the program would begin with SIGINT ignored

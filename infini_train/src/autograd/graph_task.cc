@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "infini_train/include/autograd/accumulate.h"
 #include "infini_train/include/autograd/anomaly_mode.h"
@@ -13,6 +12,7 @@
 #include "infini_train/src/autograd/hook_runner.h"
 #include "infini_train/src/autograd/meta.h"
 #include "infini_train/src/common/format.h"
+#include "infini_train/src/tensor/finite.h"
 
 namespace infini_train::autograd {
 namespace {
@@ -55,14 +55,9 @@ uint64_t Priority(const Function &function) {
 
 void CheckFinite(const Function &function, const TensorList &grad_inputs) {
     for (size_t i = 0; i < grad_inputs.size(); ++i) {
-        if (grad_inputs[i] == nullptr || grad_inputs[i]->NumElements() == 0) {
-            continue;
-        }
-        const double largest = grad_inputs[i]->Detach()->Abs()->Max()->Item<double>();
-        if (!std::isfinite(largest)) {
+        if (const int kinds = FindNonFinite(grad_inputs[i].get())) {
             Throw<AutogradError>("{}: the gradient of its input {} of shape {} isn't finite ({}); it was applied {}",
-                                 function.type(), i, FormatDims(grad_inputs[i]->Dims()),
-                                 std::isnan(largest) ? "nan" : "inf",
+                                 function.type(), i, FormatDims(grad_inputs[i]->Dims()), DescribeNonFinite(kinds),
                                  function.module_path().empty() ? "outside of any module, or before anomaly mode began"
                                                                 : "in module " + function.module_path());
         }

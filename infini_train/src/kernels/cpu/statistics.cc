@@ -19,8 +19,10 @@
 #include "infini_train/include/core/parallel.h"
 
 #include "infini_train/src/kernels/cpu/convert.h"
+#include "infini_train/src/kernels/cpu/finite.h"
 #include "infini_train/src/kernels/cpu/reduction_plan.h"
 #include "infini_train/src/kernels/cpu/scratch.h"
+#include "infini_train/src/kernels/finite.h"
 #include "infini_train/src/kernels/registry.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -319,6 +321,7 @@ void StatisticsKernel(kernels::Moments *result, int64_t *bins, ConstTensorRef in
 namespace kernels {
 
 void RegisterStatisticsCpu() {
+    RegisterKernel<FindNonFinite>(DeviceType::kCPU, &cpu::FindNonFiniteKernel);
     RegisterKernel<Statistics>(DeviceType::kCPU, &cpu::StatisticsKernel);
 }
 
