@@ -198,16 +198,18 @@ TEST(CheckpointHooks, ForwardHooksRunAgainDuringBackward) {
     std::vector<std::string> seen;
     bool in_backward = false;
     for (const auto &module : {square, negate}) {
-        const auto note = [&, module](const char *what) {
-            EXPECT_EQ(IsRecomputing(), in_backward);
-            seen.push_back(module->type() + " " + what + (IsRecomputing() ? " again" : ""));
+        // The name alone: a hook that held its own module would be a cycle.
+        const auto note = [&, name = module->type()](const std::string &what) {
+            seen.push_back(name + " " + what + (IsRecomputing() ? " again" : ""));
         };
-        module->RegisterForwardPreHook([note](nn::Module *, const TensorList &) { note("FP"); });
+        module->RegisterForwardPreHook([&, note](nn::Module *, const TensorList &) {
+            EXPECT_EQ(IsRecomputing(), in_backward);
+            note("FP");
+        });
         module->RegisterForwardPostHook([note](nn::Module *, const TensorList &, const TensorList &) { note("FH"); });
-        module->RegisterBackwardPreHook(
-            [&, module](nn::Module *, const TensorList &) { seen.push_back(module->type() + " BP"); });
-        module->RegisterBackwardPostHook([&, module](nn::Module *, const TensorList &grads, const TensorList &) {
-            seen.push_back(module->type() + " BH " + std::to_string(grads[0]->Item<int>()));
+        module->RegisterBackwardPreHook([note](nn::Module *, const TensorList &) { note("BP"); });
+        module->RegisterBackwardPostHook([note](nn::Module *, const TensorList &grads, const TensorList &) {
+            note("BH " + std::to_string(grads[0]->Item<int>()));
         });
     }
     auto y = Checkpoint(net, {x})[0];

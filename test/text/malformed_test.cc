@@ -291,9 +291,9 @@ TEST_F(Malformed, PeakMemoryStaysWithinTheFileAnd64MiB) {
         const auto add = [&](const auto &value) {
             content.append(reinterpret_cast<const char *>(&value), sizeof(value));
         };
-        add(int32_t{4000});
+        add(int32_t{256});
         for (int i = 0; content.size() < kSize; ++i) {
-            const std::string piece = std::to_string(i) + std::string(3000, 'a');
+            const std::string piece = std::to_string(i) + std::string(200, 'a');
             add(1.0F);
             add(static_cast<int32_t>(piece.size()));
             content += piece;

@@ -82,9 +82,9 @@ struct NanGuardOptions {
 ///     utils::NanGuard guard(*model);
 ///     for (...) { loss->Backward(); optimizer.Step(); }
 ///
-///     NanGuard: Log made -inf in output 0 [step 12, in module 1 (LogLayer)]
-///       output 0  float32 (64, 10)  3 -inf or inf of 640, the others from -7.6 to 1.4
-///       input 0   float32 (64, 10)  3 zeros of 640, from 0 to 4.1, mean 0.79, std 0.6
+///     NanGuard: Log made nan in output 0 [step 12, in module 1 (LogLayer)]
+///       output 0  float32 (32, 16)  283 nan of 512, from -5.999 to 0.3534, mean -1.129, std 1.047
+///       input 0   float32 (32, 16)  all 512 finite, from -2.109 to 1.424, mean -0.0288, std 0.5619
 ///
 /// A value that came in from outside is told apart from one that an operator made. Only what operators give is read,
 /// once; their inputs only when there is something to report. -inf may come in and be carried on: only NaN and inf that

@@ -21,7 +21,7 @@ namespace {
 
 constexpr TokenId kFirstByte = 3;
 constexpr TokenId kFirstPiece = kFirstByte + 256;
-constexpr int32_t kMaxPiece = 4096;
+constexpr int32_t kMaxPiece = 256;  // Real ones have at most some dozens; all their cuts are tried.
 constexpr const char *kSpecialNames[] = {"<unk>", "<s>", "</s>"};
 
 bool IsBytePiece(std::string_view piece, int byte) {
