@@ -18,8 +18,10 @@
 #include "infini_train/include/optimizer.h"
 #include "infini_train/include/tensor.h"
 #include "infini_train/include/utils/csv_writer.h"
+#include "infini_train/include/utils/model_summary.h"
 #include "infini_train/include/utils/nan_guard.h"
 #include "infini_train/include/utils/precision_checker.h"
+#include "infini_train/include/utils/profiler.h"
 
 #include "example/common/flags.h"
 #include "example/common/image_grid.h"
@@ -55,6 +57,8 @@ DEFINE_string(report, "", "file for a report on the same, as one HTML page");
 DEFINE_bool(nan_guard, false, "stop at the first value that isn't finite and say which operator made it");
 DEFINE_string(precision_check, "",
               "record what is computed, as in level=2,path=run1,max_steps=3; docs/tools/numerics.md");
+DEFINE_string(profile, "", "file for a trace of 20 batches after the first 5, for ui.perfetto.dev; also prints tables");
+DEFINE_bool(summary, false, "show the network's layers, shapes, parameters, memory and FLOPs first");
 
 namespace infini_train::example {
 namespace {
@@ -84,6 +88,7 @@ void CheckFlags() {
     }
     RequireWritable("watch_csv", FLAGS_watch_csv);
     RequireWritable("report", FLAGS_report);
+    RequireWritable("profile", FLAGS_profile);
 }
 
 double LearningRate() {
@@ -215,6 +220,26 @@ std::vector<EpochResult> Train(Trainer &trainer, const std::string &csv_path) {
     return history;
 }
 
+std::unique_ptr<utils::Profiler> StartProfiler(Trainer &trainer, const Device &device) {
+    utils::ProfilerOptions options;
+    options.device = device;
+    options.skip_steps = 5;
+    options.max_steps = 20;
+    auto profiler = std::make_unique<utils::Profiler>(options);
+    trainer.OnBatch([profiler = profiler.get()] { profiler->Step(); });
+    return profiler;
+}
+
+void ShowProfile(utils::Profiler &profiler, const Terminal &terminal) {
+    profiler.Stop();
+    utils::ProfileTableOptions options;
+    options.terminal = terminal;
+    options.per_step = true;
+    std::cout << "\nprofile, its tables for one batch:\n" << profiler.ToString(options);
+    profiler.WriteTrace(FLAGS_profile);
+    std::cout << "trace: " << FLAGS_profile << " (open it at https://ui.perfetto.dev)\n";
+}
+
 int Main() {
     CheckFlags();
     const Terminal terminal = DetectTerminal(STDOUT_FILENO);
@@ -233,6 +258,9 @@ int Main() {
         model->LoadStateDict(io::LoadSafetensors(FLAGS_load));
     }
     PrintRun(*model, data, device, terminal);
+    if (FLAGS_summary) {
+        std::cout << utils::ModelSummary(*model, {FLAGS_bs, 1, images.rows, images.cols}).ToString(terminal);
+    }
     std::filesystem::create_directories(FLAGS_out);
     const std::string csv_path = (std::filesystem::path(FLAGS_out) / "history.csv").string();
     const std::string plot_path = (std::filesystem::path(FLAGS_out) / "history.png").string();
@@ -246,8 +274,12 @@ int Main() {
     const auto optimizer = MakeOptimizer(model->Parameters());
     Trainer trainer(model, optimizer, MakeScheduler(optimizer, images.count), data.train, data.test,
                     {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, Watch()}, terminal);
+    const auto profiler = FLAGS_profile.empty() ? nullptr : StartProfiler(trainer, device);
     const std::vector<EpochResult> history = Train(trainer, csv_path);
     trainer.Finish();
+    if (profiler != nullptr) {
+        ShowProfile(*profiler, terminal);
+    }
     ShowAnswers(trainer.Predict(), data.test->split(), terminal);
     if (!history.empty()) {
         WritePlot(history, plot_path);
@@ -279,7 +311,7 @@ int main(int argc, char **argv) {
          {"Network", {"model", "hidden", "load", "save"}},
          {"Training", {"bs", "num_epoch", "lr", "lr_schedule", "optimizer", "seed"}},
          {"Machine", {"device", "threads"}},
-         {"Output", {"out", "watch", "watch_every", "watch_csv", "tensorboard", "report"}},
+         {"Output", {"out", "watch", "watch_every", "watch_csv", "tensorboard", "report", "summary", "profile"}},
          {"Checks", {"nan_guard", "precision_check"}}},
         {"mnist --model=lenet --num_epoch=10", "mnist --dataset=data/mnist --bs=1000 --num_epoch=30 --out=run1"}};
     return RunProgram(info, argc, argv, Main);

@@ -92,6 +92,9 @@ EpochResult Trainer::RunEpoch(int64_t epoch) {
             watch_->AddScalar("learning rate", optimizer_->learning_rate());
         }
         ++batch;
+        if (on_batch_) {
+            on_batch_();
+        }
         if (running.samples < static_cast<int64_t>(train_->Size()) && bar.IsDue(running.samples)) {
             bar.Update(running.samples, running.Fields());
         }

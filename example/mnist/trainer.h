@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "infini_train/include/device.h"
@@ -45,6 +47,9 @@ public:
             std::shared_ptr<const MnistDataset> test, TrainOptions options, const Terminal &terminal);
     ~Trainer();
 
+    /// Runs `callback` after each batch of training.
+    void OnBatch(std::function<void()> callback) { on_batch_ = std::move(callback); }
+
     /// Trains epoch number `epoch` (from 1) and evaluates. Ends early when the user asks to stop.
     EpochResult RunEpoch(int64_t epoch);
 
@@ -63,6 +68,7 @@ private:
     const TrainOptions options_;
     const Terminal terminal_;
     std::unique_ptr<LayerWatch> watch_;
+    std::function<void()> on_batch_;
 };
 
 }  // namespace infini_train::example

@@ -369,6 +369,7 @@ public:
     MemoryStats Stats() const override { return stats_; }
     void ResetPeak() override {}
     void ReleaseCached() override {}
+    void RestorePeak(size_t /*bytes*/) override {}
 
 private:
     MemoryStats stats_;

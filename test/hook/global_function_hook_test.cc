@@ -67,6 +67,32 @@ TEST(GlobalFunctionHook, RunsUnderNoGradToo) {
     EXPECT_EQ(calls, 1);
 }
 
+// A function's Forward and Backward are made of others.
+class SquareOfNeg : public Function {
+public:
+    SquareOfNeg() : Function("SquareOfNeg") {}
+    TensorList Forward(const TensorList &inputs) override { return {inputs[0]->Neg()->Square()}; }
+    void SetupContext(const TensorList &inputs, const TensorList &) override { ctx_.SaveForBackward(inputs); }
+    TensorList Backward(const TensorList &grads) override { return {grads[0]->Mul(ctx_.GetSavedTensors()[0])->Mul(2)}; }
+};
+
+TEST(GlobalFunctionHook, SeesInsidesIfAsked) {
+    Order outermost, all;
+    auto &registry = GlobalFunctionHookRegistry::Instance();
+    const auto note = [](Order *order) {
+        return
+            [order](Function *function, const TensorList &, const TensorList &) { order->push_back(function->type()); };
+    };
+    HookGroup group;
+    group.Add(registry.RegisterFunctionForwardHook(note(&outermost)));
+    group.Add(registry.RegisterFunctionForwardHook(note(&all), {}, autograd::FunctionDepth::kAll));
+    const auto x = Leaf(3);
+    std::make_shared<SquareOfNeg>()->Apply({x})[0]->Backward();
+    EXPECT_EQ(Values(x->grad()), (Floats{6}));
+    EXPECT_EQ(outermost, (Order{"SquareOfNeg"}));
+    EXPECT_EQ(all, (Order{"Neg", "Square", "SquareOfNeg", "Mul", "MulScalar"}));
+}
+
 TEST(GlobalFunctionHook, ComesBeforeTheFunctionsOwn) {
     Order order;
     const auto neg = std::make_shared<autograd::Neg>();

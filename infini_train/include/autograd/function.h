@@ -135,7 +135,7 @@ public:
     /// Grows with every Apply in a thread; of the nodes that are due, a backward pass runs the latest first.
     uint64_t sequence() const { return sequence_; }
     /// The module in whose Forward it was applied, as Module::Describe names it; known only of functions that are
-    /// recorded in anomaly mode or while GlobalFunctionHooks() has any.
+    /// recorded in anomaly mode or while there are hooks for all functions.
     const std::string &module_path() const { return module_path_; }
 
 protected:

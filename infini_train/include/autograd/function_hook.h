@@ -31,8 +31,15 @@ struct FunctionHooks {
     bool HasBackward() const { return !backward_pre.empty() || !backward_post.empty(); }
 };
 
-/// The hooks that run for every function of the process, before the function's own.
-INFINI_TRAIN_EXPORT FunctionHooks &GlobalFunctionHooks();
+/// Which functions the forward hooks of all functions see.
+enum class FunctionDepth {
+    kOutermost,  ///< not those that a function applies inside of its own Forward or Backward
+    kAll,        ///< those too
+};
+
+/// The hooks that run for every function of the process, before the function's own. Backward hooks are in the first
+/// lists only.
+INFINI_TRAIN_EXPORT FunctionHooks &GlobalFunctionHooks(FunctionDepth depth = FunctionDepth::kOutermost);
 
 namespace internal {
 template <typename F>

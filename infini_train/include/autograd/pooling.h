@@ -41,6 +41,8 @@ public:
     void SetupContext(const TensorList &inputs, const TensorList &outputs) override;
     TensorList Backward(const TensorList &grad_outputs) override;
 
+    const Pool2dOptions &options() const { return options_; }
+
 private:
     const Pool2dOptions options_;
     std::vector<int64_t> input_dims_;
@@ -96,6 +98,8 @@ public:
     void SetupContext(const TensorList &inputs, const TensorList &outputs) override;
     TensorList Backward(const TensorList &grad_outputs) override;
 
+    const Pool2dOptions &options() const { return options_; }
+
 private:
     const Pool2dOptions options_;
     std::vector<int64_t> input_dims_;
@@ -111,6 +115,8 @@ public:
 
     TensorList Forward(const TensorList &inputs) override;
     TensorList Backward(const TensorList &grad_outputs) override;
+
+    const Pool2dOptions &options() const { return options_; }
 
 private:
     const Pool2dOptions options_;

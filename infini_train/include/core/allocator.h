@@ -31,6 +31,8 @@ public:
     virtual void ResetPeak() = 0;
     /// Gives the memory that is kept for reuse back to the system.
     virtual void ReleaseCached() = 0;
+    /// Makes the peak at least `bytes`: who has reset it, to measure a part of a run, puts back that of the whole.
+    virtual void RestorePeak(size_t bytes) = 0;
 
     static constexpr size_t kAlignment = 64;
 };

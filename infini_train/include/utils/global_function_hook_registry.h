@@ -10,26 +10,31 @@ namespace infini_train::utils {
 
 /// Hooks that run for every autograd function of the process, before the function's own: operators, functions of users,
 /// and backward also the accumulation into leaves (`AccumulateGrad`). They take the same arguments in the same order as
-/// those of one function, and may replace as those do. What a function applies inside of its own Forward or Backward
-/// isn't seen; the identities around a module with backward hooks are.
+/// those of one function, and may replace as those do. The identities around a module with backward hooks are functions
+/// too. What a function applies inside of its own Forward or Backward is seen with FunctionDepth::kAll only, before the
+/// hooks that don't see it.
 ///
 ///     auto handle = utils::GlobalFunctionHookRegistry::Instance().RegisterFunctionForwardHook(
 ///         [](autograd::Function *function, const TensorList &inputs, const TensorList &outputs) { ... });
 class GlobalFunctionHookRegistry {
 public:
+    using FunctionDepth = autograd::FunctionDepth;
+
     static GlobalFunctionHookRegistry &Instance() {
         static GlobalFunctionHookRegistry registry;
         return registry;
     }
 
     template <typename F>
-    std::shared_ptr<HookHandle> RegisterFunctionForwardPreHook(F &&hook, const HookOptions &options = {}) {
-        return autograd::GlobalFunctionHooks().forward_pre.Add(
+    std::shared_ptr<HookHandle> RegisterFunctionForwardPreHook(F &&hook, const HookOptions &options = {},
+                                                               FunctionDepth depth = FunctionDepth::kOutermost) {
+        return autograd::GlobalFunctionHooks(depth).forward_pre.Add(
             autograd::internal::MakeFunctionPreHook(std::forward<F>(hook)), options);
     }
     template <typename F>
-    std::shared_ptr<HookHandle> RegisterFunctionForwardHook(F &&hook, const HookOptions &options = {}) {
-        return autograd::GlobalFunctionHooks().forward_post.Add(
+    std::shared_ptr<HookHandle> RegisterFunctionForwardHook(F &&hook, const HookOptions &options = {},
+                                                            FunctionDepth depth = FunctionDepth::kOutermost) {
+        return autograd::GlobalFunctionHooks(depth).forward_post.Add(
             autograd::internal::MakeFunctionPostHook(std::forward<F>(hook)), options);
     }
     template <typename F>

@@ -1,6 +1,7 @@
 #include "infini_train/include/autograd/function.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 
 #include "infini_train/include/autograd/anomaly_mode.h"
@@ -24,6 +25,11 @@ uint64_t NextSequence() {
 bool AnyRequiresGrad(const TensorList &tensors) {
     return std::any_of(tensors.begin(), tensors.end(),
                        [](const TensorPtr &tensor) { return tensor != nullptr && tensor->requires_grad(); });
+}
+
+bool HaveGlobalFunctionHooks() {
+    const FunctionHooks &outermost = GlobalFunctionHooks();
+    return outermost.HasForward() || outermost.HasBackward() || GlobalFunctionHooks(FunctionDepth::kAll).HasForward();
 }
 
 // Destroying a node may free the last hold on the nodes before it, and so on: a loop, so that deep graphs don't
@@ -53,9 +59,9 @@ void DestroyLater(std::vector<Edge> edges, std::vector<SavedTensor> saved) {
 
 }  // namespace
 
-FunctionHooks &GlobalFunctionHooks() {
-    static auto *hooks = new FunctionHooks;  // never destroyed: static objects may hold functions
-    return *hooks;
+FunctionHooks &GlobalFunctionHooks(FunctionDepth depth) {
+    static auto *hooks = new std::array<FunctionHooks, 2>;  // never destroyed: static objects may hold functions
+    return (*hooks)[static_cast<size_t>(depth)];
 }
 
 Function::Function(std::string type) : type_(std::move(type)) {
@@ -89,12 +95,14 @@ std::shared_ptr<HookHandle> Function::AddHook(HookPoint point, FunctionPostHookF
 }
 
 TensorList Function::Apply(const TensorList &inputs) {
-    const bool hooked = hooks_.load(std::memory_order_acquire) != nullptr || GlobalFunctionHooks().HasForward();
+    const bool hooked = hooks_.load(std::memory_order_acquire) != nullptr || GlobalFunctionHooks().HasForward() ||
+                        GlobalFunctionHooks(FunctionDepth::kAll).HasForward();
     return hooked ? ApplyHooked(inputs) : RunForward(inputs);
 }
 
 TensorList Function::ApplyHooked(const TensorList &inputs) {
-    const HookLayers<FunctionHooks> layers(FunctionScope::IsInside() ? nullptr : &GlobalFunctionHooks(),
+    const HookLayers<FunctionHooks> layers(&GlobalFunctionHooks(FunctionDepth::kAll),
+                                           FunctionScope::IsInside() ? nullptr : &GlobalFunctionHooks(),
                                            hooks_.load(std::memory_order_acquire));
     const HookRunner runner(
         "forward", [this] { return type_; }, infini_train::internal::LatestHookId());
@@ -180,7 +188,7 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     }
     outputs_.clear();
     outputs_.reserve(outputs.size());
-    if (AnomalyModeGuard::IsEnabled() || GlobalFunctionHooks().HasForward() || GlobalFunctionHooks().HasBackward()) {
+    if (AnomalyModeGuard::IsEnabled() || HaveGlobalFunctionHooks()) {
         module_path_ = internal::CurrentModulePath();
     }
     const auto &excluded = ctx_.non_differentiable_;

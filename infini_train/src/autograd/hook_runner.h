@@ -21,12 +21,12 @@ inline std::string QuotedName(const infini_train::internal::HookState &state) {
     return state.name.empty() ? std::string() : fmt::format(" '{}'", state.name);
 }
 
-/// The global hooks and then those of one owner; either may be null.
+/// Up to three sets of hooks that run one after the other, global ones first; those that are null are left out.
 template <typename Hooks>
 class HookLayers {
 public:
-    HookLayers(const Hooks *global, const Hooks *own) {
-        for (const Hooks *hooks : {global, own}) {
+    HookLayers(const Hooks *first, const Hooks *second, const Hooks *third = nullptr) {
+        for (const Hooks *hooks : {first, second, third}) {
             if (hooks != nullptr) {
                 layers_[size_++] = hooks;
             }
@@ -36,7 +36,7 @@ public:
     const Hooks *const *end() const { return layers_.data() + size_; }
 
 private:
-    std::array<const Hooks *, 2> layers_ = {};
+    std::array<const Hooks *, 3> layers_ = {};
     size_t size_ = 0;
 };
 

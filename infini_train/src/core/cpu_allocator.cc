@@ -289,6 +289,8 @@ public:
         RaisePeak(counters.live.load(std::memory_order_relaxed));
     }
 
+    void RestorePeak(size_t bytes) override { RaisePeak(bytes); }
+
     // What other threads keep for themselves, a few hundred KiB a size at most, stays with them.
     void ReleaseCached() override {
         large_.ReleaseCached();

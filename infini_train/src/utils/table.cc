@@ -1,11 +1,11 @@
-#include "example/common/table.h"
+#include "infini_train/include/utils/table.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "infini_train/include/common/error.h"
 
-namespace infini_train::example {
+namespace infini_train::utils {
 
 // The characters of the frame: a rule's left end, crossing and right end for the top, the middle and the bottom.
 struct Table::Frame {
@@ -112,4 +112,4 @@ std::string Table::ToString(const Terminal &terminal) const {
     return text + rule(2);
 }
 
-}  // namespace infini_train::example
+}  // namespace infini_train::utils

@@ -1,4 +1,4 @@
-#include "example/common/terminal.h"
+#include "infini_train/include/utils/terminal.h"
 
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace infini_train::example {
+namespace infini_train::utils {
 namespace {
 
 Terminal Detect(bool is_terminal, const std::map<std::string, std::string> &environment) {
@@ -94,5 +94,15 @@ TEST(TextTest, PercentAndFixed) {
     EXPECT_EQ(FormatFixed(0.12345, 3), "0.123");
 }
 
+TEST(TerminalTest, FormatsBytes) {
+    EXPECT_EQ(FormatBytes(0), "0 B");
+    EXPECT_EQ(FormatBytes(999), "999 B");
+    EXPECT_EQ(FormatBytes(1000), "0.98 KiB");
+    EXPECT_EQ(FormatBytes(1536), "1.50 KiB");
+    EXPECT_EQ(FormatBytes(24 << 20), "24.0 MiB");
+    EXPECT_EQ(FormatBytes(int64_t{3} << 50), "3072 TiB");
+    EXPECT_EQ(FormatBytes(-1), "-");
+}
+
 }  // namespace
-}  // namespace infini_train::example
+}  // namespace infini_train::utils

@@ -1,15 +1,15 @@
-#include "example/common/table.h"
+#include "infini_train/include/utils/table.h"
 
 #include <gtest/gtest.h>
 
 #include "infini_train/include/common/error.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/tensors.h"
 
-namespace infini_train::example {
+namespace infini_train::utils {
 namespace {
 
-using ::infini_train::example::testing::MessageOf;
+using test::Thrown;
 
 TEST(TableTest, AlignsInAscii) {
     Table table({"epoch", "loss"}, {Table::kLeft, Table::kRight});
@@ -65,14 +65,14 @@ TEST(TableTest, FoldsTheLastColumnInANarrowTerminal) {
 }
 
 TEST(TableTest, RefusesWrongCounts) {
-    EXPECT_EQ(MessageOf<ValueError>([] { Table({}); }), "Table: expected at least one column, got none");
-    EXPECT_EQ(MessageOf<ValueError>([] {
+    EXPECT_EQ(Thrown<ValueError>([] { Table({}); }), "Table: expected at least one column, got none");
+    EXPECT_EQ(Thrown<ValueError>([] {
                   Table({"a"}, {Table::kLeft, Table::kLeft});
               }),
               "Table: expected at most 1 alignments, got 2");
     Table table({"a", "b"});
-    EXPECT_EQ(MessageOf<ValueError>([&] { table.AddRow({"1"}); }), "Table: expected 2 cells, got 1");
+    EXPECT_EQ(Thrown<ValueError>([&] { table.AddRow({"1"}); }), "Table: expected 2 cells, got 1");
 }
 
 }  // namespace
-}  // namespace infini_train::example
+}  // namespace infini_train::utils

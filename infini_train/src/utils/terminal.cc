@@ -1,4 +1,4 @@
-#include "example/common/terminal.h"
+#include "infini_train/include/utils/terminal.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-namespace infini_train::example {
+namespace infini_train::utils {
 
 namespace {
 
@@ -161,6 +161,21 @@ std::string FormatCount(double value) {
     return fmt::format("{:.{}f}{}", value, decimals, kUnits[unit]);
 }
 
+std::string FormatBytes(int64_t bytes) {
+    if (bytes < 0) {
+        return "-";
+    }
+    constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    size_t unit = 0;
+    while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+        value /= 1024;
+        ++unit;
+    }
+    const int decimals = unit == 0 || value >= 99.95 ? 0 : (value >= 9.995 ? 1 : 2);
+    return fmt::format("{:.{}f} {}", value, decimals, kUnits[unit]);
+}
+
 std::string FormatPercent(double fraction, int decimals) {
     return std::isfinite(fraction) ? fmt::format("{:.{}f} %", 100 * fraction, decimals) : "-";
 }
@@ -169,4 +184,4 @@ std::string FormatFixed(double value, int decimals) {
     return fmt::format("{:.{}f}", value, decimals);
 }
 
-}  // namespace infini_train::example
+}  // namespace infini_train::utils
