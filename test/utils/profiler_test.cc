@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "infini_train/include/autograd/checkpoint.h"
 #include "infini_train/include/autograd/function.h"
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/common/error.h"
@@ -184,6 +185,19 @@ TEST(Profiler, FunctionsMadeOfOperatorsAreTheirSum) {
     EXPECT_EQ(Op(profiler, "Square", kBackward).calls, 1);
     EXPECT_EQ(Op(profiler, "Mul", kBackward).flops, 4);
     EXPECT_EQ(Op(profiler, "MulScalar", kBackward).flops, 4);
+    EXPECT_TRUE(profiler.Totals().uncounted.empty());
+}
+
+// A checkpointed module runs again in the backward pass, as a part of that.
+TEST(Profiler, CheckpointsAreTheSumOfWhatTheyCall) {
+    const auto net = Mlp();
+    const auto x = Tensor::Ones({5, 4})->RequiresGrad();
+    Profiler profiler;
+    autograd::Checkpoint([&](const TensorList &inputs) { return (*net)(inputs); }, {x})[0]->Sum()->Backward();
+    profiler.Stop();
+    EXPECT_EQ(Op(profiler, "Linear", kForward).flops, 205);
+    EXPECT_GE(Op(profiler, "Linear", kBackward).flops, 260 + 120);  // the gradient of x too, and the second forward
+    EXPECT_EQ(Of(profiler, "Sequential").forward.calls, 1);
     EXPECT_TRUE(profiler.Totals().uncounted.empty());
 }
 
@@ -421,6 +435,17 @@ TEST(Profiler, MemoryThatAnOperatorNeeds) {
         EXPECT_GE(Op(overlapping, "Exp", kForward).growth_bytes, kBytes);
     }
     EXPECT_GE(allocator.Stats().peak, peak_before);  // as if nobody had reset it
+}
+
+TEST(Profiler, MemoryThatAModulesBackwardNeeds) {
+    const auto net = std::make_shared<nn::Sequential>(std::make_shared<nn::Linear>(512, 512));
+    Profiler profiler;
+    (*net)({Tensor::Ones({1, 512})})[0]->Sum()->Backward();
+    constexpr int64_t kWeight = 512 * 512 * 4;
+    for (const char *name : {"Sequential", "0 (Linear)"}) {
+        EXPECT_GE(Of(profiler, name).backward.growth_bytes, kWeight) << name;
+        EXPECT_LT(Of(profiler, name).forward.growth_bytes, kWeight) << name;
+    }
 }
 
 TEST(Profiler, Tables) {

@@ -102,6 +102,7 @@ TEST(ProfilerTrace, IsNestedAsTheCallsWere) {
                          "Sum forward",
                          "backward pass",
                          " Sum backward",
+                         "  Reshape forward in backward",
                          "  Expand forward in backward",
                          " Sequential module backward",
                          "  2 (Linear) module backward",

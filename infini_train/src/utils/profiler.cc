@@ -56,9 +56,9 @@ public:
             if (places_[i].module != module) {
                 continue;
             }
-            all.calls += frames_[i].calls;
+            all.calls += frames_[i].calls;  // backward there are calls, but no time of the module as a whole
             all.own += own_[i].own;
-            all.growth = std::max(all.growth, frames_[i].calls > 0 ? frames_[i].growth : inclusive_[i].growth);
+            all.growth = std::max(all.growth, frames_[i].total > 0 ? frames_[i].growth : inclusive_[i].growth);
             all.peak = std::max({all.peak, frames_[i].peak, inclusive_[i].peak});
             if (!IsBelow(i, module)) {
                 all.total += inclusive_[i].own;
