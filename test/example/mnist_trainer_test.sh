@@ -128,6 +128,10 @@ expect_output "gradient rms"
 grep -q '^0,output,1,Linear,25600,' layers.csv || fail "expected the first layer's outputs of batch 0"
 grep -q '"name":"5.weight"' report.html || fail "expected the last layer's weight in the report"
 [ -s board/events.out.tfevents.* ] || fail "expected an event file"
+expect_run 0 --dataset=data --bs=10 --num_epoch=1 --out=profiled --summary --profile=trace.json
+expect_output "FLOPs"
+expect_output "backward"
+grep -q '"traceEvents"' trace.json || fail "expected a trace"
 expect_run 0 --dataset=data --bs=50 --num_epoch=1 --out=cycle --lr_schedule=one_cycle
 
 # Two runs with one seed compute the same, and nothing that isn't finite; a run that blows up says where.

@@ -101,6 +101,10 @@ function chart(lines, bands, width, height, log) {
             pen = 'L';
         });
         plot.append(svg('path', {class: l.class || 'line', d: path}));
+        if (/^M[^ML]*$/.test(path)) {  // a single point
+            const [x, y] = path.slice(1).split(' ');
+            plot.append(svg('circle', {class: 'point', cx: x, cy: y, r: 3}));
+        }
     }
     const main = lines[0];
     hover(plot, () => '');
