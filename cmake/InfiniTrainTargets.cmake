@@ -8,4 +8,8 @@ function(infini_train_configure_target target)
         -Wextra
         $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
         $<$<BOOL:${INFINI_TRAIN_WERROR}>:-Werror>)
+    # GCC 12 sees uninitialised members of empty std::optionals where a sanitizer has instrumented them.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+        target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
 endfunction()
