@@ -1,5 +1,7 @@
 // Handles, changes of the lists while they run, and exceptions in hooks.
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -196,6 +198,62 @@ TEST(HookList, ThreadsShareAModule) {
 struct OwnException : std::exception {
     const char *what() const noexcept override { return "mine"; }
 };
+
+using IntHook = std::function<void(int)>;
+
+void RunAll(const HookList<IntHook> &list, int value) {
+    list.ForEach(UINT64_MAX, [&](const IntHook &hook, const internal::HookState &) { hook(value); });
+}
+
+// Lists change from several threads while others run them; what was removed is freed, and only then.
+TEST(HookList, ThreadsChangeItWhileOthersRunIt) {
+    HookList<IntHook> list;
+    const auto token = std::make_shared<int>(0);
+    std::atomic<int> calls{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+        threads.emplace_back([&] {
+            for (int i = 0; i < 1000; ++i) {
+                RunAll(list, i);
+            }
+        });
+        threads.emplace_back([&, t] {
+            std::vector<std::shared_ptr<HookHandle>> handles;
+            for (int i = 0; i < 300; ++i) {
+                const HookOptions options{.prepend = i % 2 == 0, .max_calls = i % 3 == 0 ? 5U : 0U};
+                handles.push_back(list.Add([&calls, token](int) { calls += *token == 0; }, options));
+                if (i % 4 == t) {
+                    handles[handles.size() / 2]->Remove();
+                }
+                if (i % 50 == 0) {
+                    RunAll(HookList<IntHook>(list), i);
+                }
+            }
+            for (const auto &handle : handles) {
+                handle->Remove();
+            }
+        });
+    }
+    for (auto &thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(list.size(), 0U);
+    EXPECT_EQ(token.use_count(), 1);
+}
+
+TEST(HookList, GoneWhileItsHooksRun) {
+    auto list = std::make_unique<HookList<IntHook>>();
+    const auto token = std::make_shared<int>(0);
+    int calls = 0;
+    list->Add([&, token](int) {
+        list.reset();
+        ++calls;
+    });
+    list->Add([&, token](int value) { calls += value; });
+    RunAll(*list, 10);
+    EXPECT_EQ(calls, 11);
+    EXPECT_EQ(token.use_count(), 1);
+}
 
 TEST(HookException, KeepsTypeAndTextAndNamesHookAndModule) {
     auto outer = MakeModule([](const TensorList &in) { return in; }, "Net");

@@ -407,5 +407,25 @@ TEST(ModuleBackward, HooksMayChangeTheirGradientsInPlace) {
     EXPECT_EQ(Values(y->grad()), (Floats{10}));
 }
 
+// pytorch#149938, #86051: whether a parameter's gradient is there when a post hook runs is open; it is right
+// afterwards.
+TEST(ModuleBackward, ParameterGradientsAreRightOnceBackwardReturns) {
+    const auto w = Leaf(3);
+    const auto module = MakeModule([&](const TensorList &in) { return TensorList{in[0] * w}; });
+    module->RegisterParameter("w", w);
+    int calls = 0;
+    module->RegisterBackwardPostHook([&](nn::Module *, const TensorList &, const TensorList &) {
+        ++calls;
+        if (w->grad() != nullptr) {
+            EXPECT_EQ(Values(w->grad()), (Floats{5}));
+        }
+    });
+    const auto x = Leaf(5);
+    (*module)({x})[0]->Backward();
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(Values(w->grad()), (Floats{5}));
+    EXPECT_EQ(Values(x->grad()), (Floats{3}));
+}
+
 }  // namespace
 }  // namespace infini_train

@@ -436,6 +436,26 @@ TEST(TensorHook, ReplacesAnUndefinedGradient) {
     EXPECT_EQ(a->grad(), nullptr);
 }
 
+// pytorch#30850: no way past them.
+TEST(TensorHook, EveryWayToALeafsGradientRunsItsHooks) {
+    const auto w = Leaf(1);
+    int hooks = 0, accumulated = 0;
+    w->RegisterHook([&](const TensorPtr &) { ++hooks; });
+    w->RegisterPostAccumulateGradHook([&](const TensorPtr &) { ++accumulated; });
+    (w * 2)->Backward();
+    autograd::Backward({w * 2, w * 3}, {});
+    w->Backward(Tensor::FromScalar(1));  // the leaf is the root
+    const auto twice = std::make_shared<autograd::MulScalar>(2);
+    twice->Apply({w});
+    twice->BackwardPartial(Tensor::FromScalar(1), 0);
+    const auto copy = w->Clone();
+    copy->Mul_(2);
+    copy->Backward();
+    EXPECT_EQ(hooks, 5);
+    EXPECT_EQ(accumulated, 5);
+    EXPECT_EQ(Values(w->grad()), (Floats{2 + 5 + 1 + 2 + 2}));
+}
+
 TEST(TensorHook, NeedsATensorThatRequiresGrad) {
     EXPECT_TRUE(
         Contains(Thrown<AutogradError>([] { Of({1})->RegisterHook([](const TensorPtr &) {}); }), "RegisterHook"));

@@ -118,6 +118,7 @@ TEST(HookDocument, HookedModuleNodeIsTheOutputsGradFn) {
     EXPECT_EQ(hooked->grad_fn()->type(), "ModuleOutput");
 }
 
+// pytorch#117925.
 TEST(HookDocument, ForwardCalledDirectlyRunsNoHooks) {
     Twice module;
     int calls = 0;
@@ -277,6 +278,7 @@ TEST(HookDocument, HooksRunInOrderOfRegistration) {
     EXPECT_EQ(log, (Log{"0", "1", "2"}));
 }
 
+// pytorch#25888: wanted there for C++.
 TEST(HookDocument, HooksMayReplaceWhatTheyAreGiven) {
     auto module = std::make_shared<Twice>();
     auto x = Leaf({1, 2});
