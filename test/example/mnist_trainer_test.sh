@@ -3,29 +3,9 @@
 #
 #   mnist_trainer_test.sh MNIST WORK    the program, and a folder of the test's own
 set -euo pipefail
-mnist=$1
+program=$1
 work=$2
-checks=0
-
-fail() {
-    echo "FAILED: $1" >&2
-    [ ! -s output ] || sed 's/^/    /' output >&2
-    exit 1
-}
-
-# expect_run STATUS ARGUMENT...: runs the trainer; what it prints goes to the file `output`.
-expect_run() {
-    local expected=$1 status=0
-    shift
-    "$mnist" "$@" >output 2>&1 || status=$?
-    [ "$status" -eq "$expected" ] || fail "mnist $*: expected status $expected, got $status"
-    checks=$((checks + 1))
-}
-
-expect_output() {
-    grep -qF -- "$1" output || fail "expected the output to contain '$1'"
-    checks=$((checks + 1))
-}
+source "$(dirname "${BASH_SOURCE[0]}")/program_checks.sh"
 
 # field COLUMN FILE: of the last line of a history.
 field() {
@@ -146,7 +126,7 @@ expect_output "unknown key 'levels'"
 # ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 set -m # or the program would begin with SIGINT ignored
-"$mnist" "${small[@]}" --num_epoch=1000000 --out=stopped >output 2>&1 &
+"$program" "${small[@]}" --num_epoch=1000000 --out=stopped >output 2>&1 &
 pid=$!
 set +m
 trap 'kill -KILL $pid 2>/dev/null || true' EXIT

@@ -3,29 +3,9 @@
 #
 #   tokenize_test.sh TOKENIZE WORK    the program, and a folder of the test's own
 set -euo pipefail
-tokenize=$1
+program=$1
 work=$2
-checks=0
-
-fail() {
-    echo "FAILED: $1" >&2
-    [ ! -s output ] || sed 's/^/    /' output >&2
-    exit 1
-}
-
-# expect_run STATUS ARGUMENT...: runs the tool; what it prints goes to the file `output`.
-expect_run() {
-    local expected=$1 status=0
-    shift
-    "$tokenize" "$@" >output 2>&1 || status=$?
-    [ "$status" -eq "$expected" ] || fail "tokenize $*: expected status $expected, got $status"
-    checks=$((checks + 1))
-}
-
-expect_output() {
-    grep -qF -- "$1" output || fail "expected the output to contain '$1'"
-    checks=$((checks + 1))
-}
+source "$(dirname "${BASH_SOURCE[0]}")/program_checks.sh"
 
 # expect_numbers FILE TYPE SKIP NUMBER...: what od reads behind SKIP bytes.
 expect_numbers() {

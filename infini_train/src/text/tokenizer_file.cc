@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <unistd.h>
 
 #include "infini_train/include/common/error.h"
 
 #include "infini_train/src/common/format.h"
+#include "infini_train/src/io/new_file.h"
 
 namespace infini_train::text {
 namespace {
@@ -87,32 +85,9 @@ bool TokenizerFile::ReadLine(std::string *line) {
 }
 
 void WriteTokenizerFile(const std::string &path, std::string_view content) {
-    const std::string temporary = path + ".tmp";
-    const auto fail = [&](const char *what) {
-        const int error = errno;
-        ::unlink(temporary.c_str());
-        Throw<IoError>("Tokenizer::Save: {}: can't be {}: {}", path, what, std::strerror(error));
-    };
-    const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        fail("opened");
-    }
-    bool good = true;
-    while (good && !content.empty()) {
-        const ssize_t written = ::write(fd, content.data(), content.size());
-        good = written >= 0 || errno == EINTR;
-        content.remove_prefix(static_cast<size_t>(std::max<ssize_t>(written, 0)));
-    }
-    good = good && ::fsync(fd) == 0;
-    const int error = errno;
-    good = ::close(fd) == 0 && good;
-    if (!good) {
-        errno = error;
-        fail("written");
-    }
-    if (::rename(temporary.c_str(), path.c_str()) != 0) {
-        fail("renamed");
-    }
+    io::NewFile file(path, "Tokenizer::Save");
+    file.Write(content.data(), content.size());
+    file.Commit();
 }
 
 }  // namespace infini_train::text
