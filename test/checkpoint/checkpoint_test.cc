@@ -17,16 +17,16 @@
 #include "infini_train/include/io/safetensors.h"
 
 #include "test/checkpoint/training.h"
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 #include "test/support/tensors.h"
 
 namespace infini_train {
 namespace {
 
 namespace fs = std::filesystem;
-using example::testing::TempDir;
 using test::Contains;
 using test::ReadFile;
+using test::TempDir;
 using test::Thrown;
 using test::Training;
 using test::WriteFile;

@@ -8,12 +8,12 @@
 #include "infini_train/include/checkpoint/checkpoint.h"
 
 #include "test/checkpoint/training.h"
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 namespace infini_train {
 namespace {
 
-using example::testing::TempDir;
+using test::TempDir;
 using test::Training;
 
 TEST(Resume, BitForBitForAnyNumberOfWorkers) {

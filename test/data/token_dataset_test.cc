@@ -13,14 +13,14 @@
 #include "infini_train/include/dataloader.h"
 #include "infini_train/include/tensor.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 #include "test/support/tensors.h"
 
 namespace infini_train {
 namespace {
 
-using example::testing::TempDir;
 using test::Contains;
+using test::TempDir;
 using test::Thrown;
 using Ids = std::vector<int32_t>;
 using Indices = std::vector<int64_t>;

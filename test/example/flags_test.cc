@@ -11,7 +11,7 @@
 
 #include "infini_train/include/common/error.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 DEFINE_int32(bs, 64, "images in a batch");
 DEFINE_double(lr, 0.001, "learning rate");
@@ -25,8 +25,8 @@ DEFINE_bool(nothing_listed, false, "stands in no group");
 namespace infini_train::example {
 namespace {
 
-using ::infini_train::example::testing::MessageOf;
-using ::infini_train::example::testing::TempDir;
+using ::infini_train::test::MessageOf;
+using ::infini_train::test::TempDir;
 
 ProgramInfo Info() {
     return {"mnist",

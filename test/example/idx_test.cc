@@ -12,13 +12,13 @@
 
 #include "infini_train/include/common/error.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 namespace infini_train::example {
 namespace {
 
-using ::infini_train::example::testing::MessageOf;
-using ::infini_train::example::testing::TempDir;
+using ::infini_train::test::MessageOf;
+using ::infini_train::test::TempDir;
 
 void PutWord(std::string *bytes, uint32_t value) {
     for (int shift = 24; shift >= 0; shift -= 8) {

@@ -8,12 +8,12 @@
 
 #include "infini_train/include/common/error.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 namespace infini_train::example {
 namespace {
 
-using ::infini_train::example::testing::MessageOf;
+using ::infini_train::test::MessageOf;
 
 TEST(DrawImagesTest, AsciiShowsTwoPixelsAsOneCharacter) {
     const std::vector<uint8_t> left = {0, 255, 128, 0, 255, 0, 255, 255, 255};

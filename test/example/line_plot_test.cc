@@ -15,7 +15,7 @@
 #include "infini_train/include/common/error.h"
 
 #include "example/common/axis_ticks.h"
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 // Fontconfig keeps what it has read until the end, which a leak checker would blame on us.
 extern "C" const char *__lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
@@ -25,8 +25,8 @@ extern "C" const char *__lsan_default_suppressions() {  // NOLINT(bugprone-reser
 namespace infini_train::example {
 namespace {
 
-using ::infini_train::example::testing::MessageOf;
-using ::infini_train::example::testing::TempDir;
+using ::infini_train::test::MessageOf;
+using ::infini_train::test::TempDir;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();

@@ -10,12 +10,12 @@
 
 #include "infini_train/include/common/error.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 namespace infini_train::example {
 namespace {
 
-using ::infini_train::example::testing::MessageOf;
+using ::infini_train::test::MessageOf;
 
 class ProgressBarTest : public ::testing::Test {
 protected:

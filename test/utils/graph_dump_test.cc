@@ -21,7 +21,7 @@
 #include "infini_train/include/nn/modules/linear.h"
 #include "infini_train/include/tensor.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 #include "test/support/tensors.h"
 #include "test/utils/tiny_transformer.h"
 
@@ -290,7 +290,7 @@ TEST(GraphDump, GraphvizReadsIt) {
         const autograd::AnomalyModeGuard modules_are_known;
         loss = model({Tensor::FromVector<int64_t>({1, 2, 3}, {{1, 3}})})[0]->Sum();
     }
-    const example::testing::TempDir dir;
+    const test::TempDir dir;
     const std::filesystem::path folder = dir.path();
     const GraphDump dump(loss, model);
     dump.Save(folder / "graph.dot");

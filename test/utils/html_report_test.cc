@@ -14,14 +14,14 @@
 #include "infini_train/include/core/generator.h"
 #include "infini_train/include/tensor.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 namespace infini_train::utils {
 namespace {
 
 using Json = nlohmann::json;
-using ::infini_train::example::testing::MessageOf;
-using ::infini_train::example::testing::TempDir;
+using ::infini_train::test::MessageOf;
+using ::infini_train::test::TempDir;
 
 // The data that the page draws.
 Json DataOf(const std::string &page) {

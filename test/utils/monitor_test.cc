@@ -19,7 +19,7 @@
 #include "infini_train/include/utils/monitor_log.h"
 #include "infini_train/include/utils/monitor_writers.h"
 
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 namespace infini_train::utils {
 namespace {
@@ -237,7 +237,7 @@ TEST(MonitorLog, SinksGetCompleteSteps) {
 }
 
 TEST(CsvSink, Rows) {
-    const example::testing::TempDir dir;
+    const test::TempDir dir;
     MonitorLog log;
     log.AddSink(std::make_shared<CsvSink>(dir.path() + "/m.csv"));
     log.Measure(log.AddSeries(Quantity::kGradient, "fc.weight", "(1, 4)"),

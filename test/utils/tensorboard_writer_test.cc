@@ -16,18 +16,14 @@
 #include "infini_train/src/utils/checksum.h"
 #include "infini_train/src/utils/png.h"
 #include "infini_train/src/utils/protobuf.h"
-#include "test/example/temp_dir.h"
+#include "test/support/temp_dir.h"
 
 namespace infini_train::utils {
 namespace {
 
-using ::infini_train::example::testing::MessageOf;
-using ::infini_train::example::testing::TempDir;
-
-std::string Contents(const std::string &path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
+using ::infini_train::test::Contents;
+using ::infini_train::test::MessageOf;
+using ::infini_train::test::TempDir;
 
 double FixedTime() {
     return 1234567890.5;

@@ -3,11 +3,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
 
-namespace infini_train::example::testing {
+namespace infini_train::test {
 
 /// A new folder that goes away with its contents.
 class TempDir {
@@ -37,6 +38,12 @@ private:
     std::string path_;
 };
 
+/// All bytes of a file; none if there is no such file.
+inline std::string Contents(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 /// The message of the `E` that `body` throws; a failure if it throws none.
 template <typename E, typename Body>
 std::string MessageOf(Body &&body) {
@@ -49,4 +56,4 @@ std::string MessageOf(Body &&body) {
     return "";
 }
 
-}  // namespace infini_train::example::testing
+}  // namespace infini_train::test
