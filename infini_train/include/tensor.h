@@ -17,6 +17,7 @@
 #include "infini_train/include/common/tensor_fwd.h"
 #include "infini_train/include/core/generator.h"
 #include "infini_train/include/core/storage.h"
+#include "infini_train/include/core/tensor_layout.h"
 #include "infini_train/include/datatype.h"
 #include "infini_train/include/device.h"
 #include "infini_train/include/scalar.h"
@@ -67,6 +68,8 @@ public:
     /// A view of a storage; strides and offset count elements. Throws ShapeError where it would reach outside.
     Tensor(std::shared_ptr<Storage> storage, std::vector<int64_t> dims, std::vector<int64_t> strides, int64_t offset,
            DataType dtype);
+    // For the library: a layout that is known to fit.
+    Tensor(std::shared_ptr<Storage> storage, internal::TensorLayoutPtr layout, int64_t offset, DataType dtype);
     ~Tensor();
     Tensor(const Tensor &) = delete;
     Tensor &operator=(const Tensor &) = delete;
@@ -76,8 +79,9 @@ public:
     static TensorPtr Ones(const std::vector<int64_t> &dims, DataType dtype = DataType::kFLOAT32, Device device = {});
     static TensorPtr Full(const std::vector<int64_t> &dims, Scalar value, DataType dtype = DataType::kFLOAT32,
                           Device device = {});
-    /// Of the same dims, data type and device as `like`.
+    /// Of the same dims and device as `like`, and of its data type unless another is given.
     static TensorPtr EmptyLike(const TensorPtr &like);
+    static TensorPtr EmptyLike(const Tensor &like, DataType dtype);
     static TensorPtr ZerosLike(const TensorPtr &like);
     static TensorPtr OnesLike(const TensorPtr &like);
     /// start, start + step, ... up to but without `end`.
@@ -117,16 +121,16 @@ public:
 
     // ---- What it is -------------------------------------------------------------------------------------------------
 
-    const std::vector<int64_t> &Dims() const { return dims_; }
-    const std::vector<int64_t> &Strides() const { return strides_; }
-    int64_t NumDims() const { return static_cast<int64_t>(dims_.size()); }
+    const std::vector<int64_t> &Dims() const { return layout_->dims; }
+    const std::vector<int64_t> &Strides() const { return layout_->strides; }
+    int64_t NumDims() const { return static_cast<int64_t>(layout_->dims.size()); }
     /// The size of one dimension.
     int64_t Dim(int64_t dim) const;
-    int64_t NumElements() const { return num_elements_; }
-    size_t SizeInBytes() const { return static_cast<size_t>(num_elements_) * SizeOf(dtype_); }
+    int64_t NumElements() const { return layout_->num_elements; }
+    size_t SizeInBytes() const { return static_cast<size_t>(NumElements()) * SizeOf(dtype_); }
     DataType Dtype() const { return dtype_; }
     Device GetDevice() const { return storage_->device(); }
-    bool IsContiguous() const { return is_contiguous_; }
+    bool IsContiguous() const { return layout_->is_contiguous; }
 
     /// The first element's address; on a GPU not to be followed by the CPU.
     void *DataPtr() { return static_cast<char *>(storage_->data()) + offset_ * static_cast<int64_t>(SizeOf(dtype_)); }
@@ -150,7 +154,7 @@ public:
     /// All elements in row-major order, converted to T.
     template <typename T>
     std::vector<T> ToVector() const {
-        std::vector<T> values(static_cast<size_t>(num_elements_));
+        std::vector<T> values(static_cast<size_t>(NumElements()));
         if constexpr (std::is_same_v<T, bool>) {
             std::vector<uint8_t> bytes(values.size());
             CopyTo(bytes.data(), DataType::kBOOL);
@@ -435,12 +439,15 @@ public:
     void RetainGrad();
     bool retains_grad() const;
 
-    // For the autograd layer.
+    // For the library.
     internal::AutogradMetaBase *autograd_meta() const {
         return autograd_meta_.get();
     }
     void set_autograd_meta(std::unique_ptr<internal::AutogradMetaBase> meta) {
         autograd_meta_ = std::move(meta);
+    }
+    const internal::TensorLayoutPtr &layout() const {
+        return layout_;
     }
     /// shared_from_this, with an error that explains when the tensor isn't owned by a shared pointer.
     TensorPtr Self() const;
@@ -453,12 +460,9 @@ private:
     std::shared_ptr<HookHandle> AddHook(TensorHook hook, const HookOptions &options);
 
     std::shared_ptr<Storage> storage_;
-    std::vector<int64_t> dims_;
-    std::vector<int64_t> strides_;
+    internal::TensorLayoutPtr layout_;  // never null
     int64_t offset_ = 0;
-    int64_t num_elements_ = 0;
     DataType dtype_ = DataType::kFLOAT32;
-    bool is_contiguous_ = true;
     std::unique_ptr<internal::AutogradMetaBase> autograd_meta_;
 };
 

@@ -13,6 +13,7 @@
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/common/hook.h"
 #include "infini_train/include/common/tensor_fwd.h"
+#include "infini_train/include/core/tensor_layout.h"
 #include "infini_train/include/datatype.h"
 #include "infini_train/include/device.h"
 
@@ -131,7 +132,7 @@ public:
     const std::string &type() const { return type_; }
     /// Where the gradients of the inputs go: one edge an input, without a function where the input needs none.
     const std::vector<Edge> &next_edges() const { return next_edges_; }
-    size_t num_outputs() const { return outputs_.size(); }
+    size_t num_outputs() const { return num_outputs_; }
     /// Grows with every Apply in a thread; of the nodes that are due, a backward pass runs the latest first.
     uint64_t sequence() const { return sequence_; }
     /// The module in whose Forward it was applied, as Module::Describe names it; known only of functions that are
@@ -154,8 +155,8 @@ private:
     enum HookPoint { kForwardPre, kForwardPost, kBackwardPre, kBackwardPost };
     // What a gradient of an output must look like.
     struct OutputInfo {
-        std::vector<int64_t> dims;
-        DataType dtype;
+        infini_train::internal::TensorLayoutPtr layout;  // never null
+        DataType dtype = DataType::kFLOAT32;
         Device device;
     };
 
@@ -167,10 +168,15 @@ private:
     void Record(const TensorList &inputs, TensorList *outputs);
     void Connect(const TensorList &inputs, const TensorList &outputs);
     Hooks &MutableHooks();
+    const OutputInfo &output_info(size_t idx) const { return idx == 0 ? first_output_ : more_outputs_[idx - 1]; }
+    void AddOutput(OutputInfo info);
 
     const std::string type_;
     std::vector<Edge> next_edges_;
-    std::vector<OutputInfo> outputs_;
+    // The first output lies here, since most functions have one, and a list of it would be an allocation.
+    OutputInfo first_output_;
+    std::vector<OutputInfo> more_outputs_;
+    size_t num_outputs_ = 0;
     std::atomic<Hooks *> hooks_{nullptr};  // owned
     uint64_t sequence_ = 0;
     uint32_t application_ = 0;

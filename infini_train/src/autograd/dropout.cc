@@ -66,7 +66,7 @@ TensorList Dropout::Forward(const TensorList &inputs) {
     }
     const auto input = ContiguousCopy(inputs[0]);
     auto output = Tensor::EmptyLike(input);
-    mask_ = Tensor::Empty(input->Dims(), DataType::kBOOL, input->GetDevice());
+    mask_ = Tensor::EmptyLike(*input, DataType::kBOOL);
     Generator &generator = generator_ != nullptr ? *generator_ : DefaultGenerator();
     const auto state = generator.Reserve((static_cast<uint64_t>(input->NumElements()) + 3) / 4);
     Dispatch<kernels::DropoutForward>(input->GetDevice(), Ref(output), Ref(mask_), Ref(input), drop_probability_,

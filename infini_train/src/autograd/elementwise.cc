@@ -109,7 +109,7 @@ TensorList Pow::Forward(const TensorList &inputs) {
     if (!IsFloatingPoint(dtype) && exponent_.To<int64_t>() < 0) {
         Throw<ValueError>("Pow: expected an exponent >= 0 for {}, got {}", ToString(dtype), exponent_.ToString());
     }
-    auto output = Tensor::Empty(input.Dims(), dtype, input.GetDevice());
+    auto output = Tensor::EmptyLike(input, dtype);
     if (IsFloatingPoint(dtype)) {
         for (const auto &power : kPowers) {
             if (exponent_.To<double>() == power.exponent) {
@@ -175,7 +175,7 @@ TensorList Clamp::Forward(const TensorList &inputs) {
             dtype = ResultType(input, *limit);
         }
     }
-    auto output = Tensor::Empty(input.Dims(), dtype, input.GetDevice());
+    auto output = Tensor::EmptyLike(input, dtype);
     Dispatch<kernels::Clamp>(input.GetDevice(), Ref(output), Ref(input), min_.value_or(LowestLimit(dtype)),
                              max_.value_or(HighestLimit(dtype)));
     return {std::move(output)};

@@ -14,8 +14,10 @@
 namespace infini_train::autograd {
 namespace {
 
-std::vector<int64_t> OutputDims(const Tensor &a, const Tensor &b, const char *name) {
-    return a.Dims() == b.Dims() ? a.Dims() : BroadcastDims(a.Dims(), b.Dims(), name);
+TensorPtr EmptyOutput(const Tensor &a, const Tensor &b, DataType dtype, const char *name) {
+    return a.layout() == b.layout() || a.Dims() == b.Dims()
+               ? Tensor::EmptyLike(a, dtype)
+               : Tensor::Empty(BroadcastDims(a.Dims(), b.Dims(), name), dtype, a.GetDevice());
 }
 
 }  // namespace
@@ -30,7 +32,7 @@ TensorList UnaryFunction::Forward(const TensorList &inputs) {
         Throw<DtypeError>("{}: expected numbers, got bool", type());
     }
     const DataType dtype = result_ == Result::kFloat32 ? FloatType(input.Dtype()) : input.Dtype();
-    auto output = Tensor::Empty(input.Dims(), dtype, input.GetDevice());
+    auto output = Tensor::EmptyLike(input, dtype);
     Dispatch<kernels::Unary>(input.GetDevice(), Ref(output), Ref(input), op_);
     return {std::move(output)};
 }
@@ -61,7 +63,7 @@ TensorList BinaryFunction::Forward(const TensorList &inputs) {
     if (op_ == kernels::BinaryOp::kDiv) {
         dtype = FloatType(dtype);
     }
-    auto output = Tensor::Empty(OutputDims(a, b, type().c_str()), dtype, a.GetDevice());
+    auto output = EmptyOutput(a, b, dtype, type().c_str());
     Dispatch<kernels::Binary>(a.GetDevice(), Ref(output), Ref(a), Ref(b), op_);
     return {std::move(output)};
 }
@@ -110,7 +112,7 @@ TensorList ScalarFunction::Forward(const TensorList &inputs) {
     if (op_ == kernels::BinaryOp::kDiv) {
         dtype = FloatType(dtype);
     }
-    auto output = Tensor::Empty(input.Dims(), dtype, input.GetDevice());
+    auto output = Tensor::EmptyLike(input, dtype);
     if (scalar_first_) {
         Dispatch<kernels::ScalarBinary>(input.GetDevice(), Ref(output), other_, Ref(input), op_);
     } else {
@@ -135,12 +137,12 @@ TensorList CompareFunction::Forward(const TensorList &inputs) {
     const Device device = a.GetDevice();
     if (!has_scalar_) {
         const Tensor &b = *inputs[1];
-        auto output = Tensor::Empty(OutputDims(a, b, type().c_str()), DataType::kBOOL, device);
+        auto output = EmptyOutput(a, b, DataType::kBOOL, type().c_str());
         Dispatch<kernels::Compare>(device, Ref(output), Ref(exchanged_ ? b : a), Ref(exchanged_ ? a : b), op_,
                                    ResultType(a, b));
         return {std::move(output)};
     }
-    auto output = Tensor::Empty(a.Dims(), DataType::kBOOL, device);
+    auto output = Tensor::EmptyLike(a, DataType::kBOOL);
     const DataType common = ResultType(a, other_);
     if (exchanged_) {
         Dispatch<kernels::ScalarCompare>(device, Ref(output), other_, Ref(a), op_, common);

@@ -186,8 +186,8 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     for (const auto &input : inputs) {
         next_edges_.push_back(input != nullptr && input->requires_grad() ? GradientEdge(input) : Edge{});
     }
-    outputs_.clear();
-    outputs_.reserve(outputs.size());
+    more_outputs_.clear();
+    num_outputs_ = 0;
     if (AnomalyModeGuard::IsEnabled() || HaveGlobalFunctionHooks()) {
         module_path_ = internal::CurrentModulePath();
     }
@@ -195,10 +195,10 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     for (size_t i = 0; i < outputs.size(); ++i) {
         const TensorPtr &output = outputs[i];
         if (output == nullptr) {
-            outputs_.push_back({{}, DataType::kFLOAT32, Device()});
+            AddOutput({std::make_shared<const infini_train::internal::TensorLayout>(), DataType::kFLOAT32, Device()});
             continue;
         }
-        outputs_.push_back({output->Dims(), output->Dtype(), output->GetDevice()});
+        AddOutput({output->layout(), output->Dtype(), output->GetDevice()});
         if (!IsFloatingPoint(output->Dtype()) ||
             std::find(excluded.begin(), excluded.end(), output.get()) != excluded.end()) {
             continue;
@@ -214,12 +214,20 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     }
 }
 
+void Function::AddOutput(OutputInfo info) {
+    if (num_outputs_++ == 0) {
+        first_output_ = std::move(info);
+    } else {
+        more_outputs_.push_back(std::move(info));
+    }
+}
+
 void Function::BackwardPartial(const TensorPtr &grad_output, int idx) {
     if (GraphTask::Deliver(*this, grad_output, idx)) {
         return;
     }
-    if (idx < 0 || static_cast<size_t>(idx) >= outputs_.size()) {
-        Throw<AutogradError>("{}: output {} of {} has no place in a graph", type_, idx, outputs_.size());
+    if (idx < 0 || static_cast<size_t>(idx) >= num_outputs_) {
+        Throw<AutogradError>("{}: output {} of {} has no place in a graph", type_, idx, num_outputs_);
     }
     GraphTask task({});
     task.RunBackward({{shared_from_this(), idx, application_}}, {grad_output});

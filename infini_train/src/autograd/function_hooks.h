@@ -65,7 +65,9 @@ public:
     static std::vector<SavedTensor> &Saved(Function &function) { return function.ctx_.saved_; }
     static bool Freed(const Function &function) { return function.ctx_.freed_; }
     static uint32_t Application(const Function &function) { return function.application_; }
-    static const auto &Output(const Function &function, int idx) { return function.outputs_[static_cast<size_t>(idx)]; }
+    static const auto &Output(const Function &function, int idx) {
+        return function.output_info(static_cast<size_t>(idx));
+    }
 };
 
 }  // namespace infini_train::autograd

@@ -10,7 +10,7 @@ namespace infini_train::autograd {
 
 /// A derivative in one kernel, from the output's gradient and the input or output. Not recorded.
 inline TensorPtr FusedBackward(kernels::BinaryOp op, const TensorPtr &grad, const TensorPtr &kept) {
-    auto result = Tensor::Empty(kept->Dims(), kept->Dtype(), kept->GetDevice());
+    auto result = Tensor::EmptyLike(kept);
     Dispatch<kernels::Binary>(kept->GetDevice(), Ref(result), Ref(*grad), Ref(*kept), op);
     return result;
 }

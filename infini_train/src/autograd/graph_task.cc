@@ -78,7 +78,8 @@ GraphTask::GraphTask(Options options)
       index_(workspace_->index),
       nodes_(workspace_->nodes),
       edge_targets_(workspace_->edge_targets),
-      due_(workspace_->due) {}
+      due_(workspace_->due),
+      notes_(workspace_->notes) {}
 
 GraphTask::~GraphTask() {
     constexpr size_t kLarge = 1 << 14;  // more is given back, and would take long to clear
@@ -87,6 +88,7 @@ GraphTask::~GraphTask() {
         index_.Clear();
         edge_targets_.clear();
         due_.clear();
+        notes_.clear();
         SpareWorkspace() = std::move(workspace_);
     }
 }
@@ -172,8 +174,13 @@ uint32_t GraphTask::AddNode(const std::shared_ptr<Function> &function) {
     const uint32_t node = index_.FindOrAdd(function.get(), fresh);
     if (node == fresh) {
         nodes_.emplace_back();
-        nodes_.back().function = function;
-        nodes_.back().gradients.resize(function->num_outputs());
+        Node &added = nodes_.back();
+        added.function = function;
+        if (auto &lists = workspace_->lists; !lists.empty()) {
+            added.gradients = std::move(lists.back());
+            lists.pop_back();
+        }
+        added.gradients.resize(function->num_outputs());
     }
     return node;
 }
@@ -318,8 +325,8 @@ bool GraphTask::Deliver(Function &function, const TensorPtr &gradient, int idx) 
 void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
     Node &node = nodes_[index];
     if (gradient != nullptr) {
-        const auto &info = node.function->outputs_[static_cast<size_t>(idx)];
-        CheckGradient(*gradient, info.dims, info.dtype, info.device, "a gradient",
+        const auto &info = node.function->output_info(static_cast<size_t>(idx));
+        CheckGradient(*gradient, info.layout->dims, info.dtype, info.device, "a gradient",
                       [&] { return node.function->type(); });
         TensorPtr &sum = node.gradients[static_cast<size_t>(idx)];
         if (sum == nullptr) {
@@ -352,6 +359,7 @@ void GraphTask::RunNode(Node &node) {
     }
     const TensorList grad_inputs = RunFunction(function, gradients);
     gradients.clear();
+    workspace_->lists.push_back(std::move(gradients));
     for (const SavedTensor &saved : function.ctx_.saved_) {
         saved.Release();
     }
@@ -375,8 +383,8 @@ void GraphTask::RunHooksOf(const HookList<TensorHook> &hooks, const Function &fu
         };
         TensorPtr replacement = WithContext(describe, [&] { return hook(gradient); });
         if (replacement != nullptr) {
-            const auto &info = function.outputs_[static_cast<size_t>(idx)];
-            CheckGradient(*replacement, info.dims, info.dtype, info.device, "a gradient", describe);
+            const auto &info = function.output_info(static_cast<size_t>(idx));
+            CheckGradient(*replacement, info.layout->dims, info.dtype, info.device, "a gradient", describe);
             gradient = std::move(replacement);
         }
     });
@@ -427,8 +435,8 @@ TensorList GraphTask::RunHookedFunction(Function &function, const FunctionHooks 
         }
         for (size_t i = 0; i < gradients.size(); ++i) {
             if (gradients[i] != nullptr) {
-                const auto &info = function.outputs_[i];
-                CheckGradient(*gradients[i], info.dims, info.dtype, info.device, "a gradient",
+                const auto &info = function.output_info(i);
+                CheckGradient(*gradients[i], info.layout->dims, info.dtype, info.device, "a gradient",
                               [&] { return function.type(); });
             }
         }
@@ -459,9 +467,9 @@ TensorList GraphTask::RunBackwardOf(Function &function, const TensorList &gradie
     TensorList with_zeros;
     if (function.ctx_.materialize_grads_ && AnyNull(gradients)) {
         for (size_t i = 0; i < gradients.size(); ++i) {
-            const auto &info = function.outputs_[i];
+            const auto &info = function.output_info(i);
             with_zeros.push_back(gradients[i] != nullptr ? gradients[i]
-                                                         : Tensor::Zeros(info.dims, info.dtype, info.device));
+                                                         : Tensor::Zeros(info.layout->dims, info.dtype, info.device));
         }
     }
     TensorList grad_inputs =

@@ -116,6 +116,8 @@ private:
         std::vector<Node> nodes;
         std::vector<uint32_t> edge_targets;  // of every node in turn, for each edge; kNone where it leads nowhere
         std::vector<Due> due;                // a heap
+        std::vector<Note> notes;             // a stack
+        std::vector<TensorList> lists;       // empty ones, for gradients of nodes to come
     };
     static std::unique_ptr<Workspace> &SpareWorkspace();
     static constexpr uint32_t kNone = UINT32_MAX;
@@ -147,9 +149,9 @@ private:
     std::vector<Node> &nodes_;
     std::vector<uint32_t> &edge_targets_;
     std::vector<Due> &due_;
+    std::vector<Note> &notes_;
     uint64_t due_count_ = 0;
     TensorList results_;
-    std::vector<Note> notes_;
     std::unordered_map<uint64_t, std::shared_ptr<void>> kept_;
     uint32_t receiver_ = kNone;  // to whom the pass is handing a gradient right now
 };

@@ -131,7 +131,7 @@ TensorList CrossEntropy::Backward(const TensorList &grad_outputs) {
 TensorPtr CrossEntropy::ComposedBackward(const TensorPtr &grad, const TensorPtr &logits,
                                          const TensorPtr &labels) const {
     const auto rows = ToRows(logits);
-    auto targets = Tensor::Empty(rows->Dims(), rows->Dtype(), rows->GetDevice());
+    auto targets = Tensor::EmptyLike(rows);
     auto weight = Tensor::Empty({rows->Dims()[0], 1}, rows->Dtype(), rows->GetDevice());
     const auto contiguous_labels = ContiguousCopy(labels);
     Dispatch<kernels::LabelDistributions>(rows->GetDevice(), Ref(targets), Ref(weight), Ref(contiguous_labels),

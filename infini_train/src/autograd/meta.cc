@@ -50,8 +50,7 @@ std::shared_ptr<AccumulateGrad> FindAccumulator(const Tensor &leaf) {
 }
 
 TensorPtr Alias(const Tensor &tensor) {
-    return std::make_shared<Tensor>(tensor.storage(), tensor.Dims(), tensor.Strides(), tensor.StorageOffset(),
-                                    tensor.Dtype());
+    return std::make_shared<Tensor>(tensor.storage(), tensor.layout(), tensor.StorageOffset(), tensor.Dtype());
 }
 
 void CheckInPlaceAllowed(const Tensor &self, const char *name) {

@@ -143,7 +143,7 @@ TensorList MaxPool2dBackward::Backward(const TensorList &grad_outputs) {
 TensorList MaxPool2dGather::Forward(const TensorList &inputs) {
     CheckInputs(kType, inputs, 1);
     const auto input = ContiguousCopy(inputs[0]);
-    auto output = Tensor::Empty(indices_->Dims(), input->Dtype(), input->GetDevice());
+    auto output = Tensor::EmptyLike(*indices_, input->Dtype());
     if (output->NumElements() > 0) {
         Dispatch<kernels::MaxPool2dGather>(output->GetDevice(), Ref(output), Ref(input), Ref(indices_),
                                            NumPlanes(input->Dims()));

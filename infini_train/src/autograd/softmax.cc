@@ -33,7 +33,7 @@ TensorPtr ComputeGrad(const char *name, const TensorPtr &grad, const TensorPtr &
     const auto at = static_cast<int>(NormalizeDim(dim, output->NumDims(), name));
     const auto contiguous_grad = ContiguousCopy(grad);
     const auto contiguous_output = ContiguousCopy(output);
-    auto result = Tensor::Empty(output->Dims(), output->Dtype(), output->GetDevice());
+    auto result = Tensor::EmptyLike(output);
     Dispatch<Kernel>(output->GetDevice(), Ref(result), Ref(contiguous_grad), Ref(contiguous_output), at);
     return result;
 }

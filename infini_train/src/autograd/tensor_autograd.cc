@@ -50,7 +50,7 @@ TensorPtr Tensor::grad() const {
 
 void Tensor::set_grad(const TensorPtr &grad) {
     if (grad != nullptr) {
-        autograd::CheckGradient(*grad, dims_, dtype_, GetDevice(), "a gradient", [] { return "Tensor::set_grad"; });
+        autograd::CheckGradient(*grad, Dims(), dtype_, GetDevice(), "a gradient", [] { return "Tensor::set_grad"; });
         MutableMeta(*this).grad = grad;
     } else if (AutogradMeta *meta = GetMeta(*this)) {
         meta->grad = nullptr;
@@ -65,23 +65,20 @@ void Tensor::SetData(const TensorPtr &other) {
         Throw<DtypeError>("Tensor::SetData: a tensor that requires a gradient must hold floating-point values, got {}",
                           infini_train::ToString(other->dtype_));
     }
-    const bool alike = other->dims_ == dims_ && other->dtype_ == dtype_ && other->GetDevice() == GetDevice();
+    const bool alike = other->Dims() == Dims() && other->dtype_ == dtype_ && other->GetDevice() == GetDevice();
     if (AutogradMeta *meta = GetMeta(*this); meta != nullptr && !alike) {
         // Graphs that are recorded from here on need an accumulator that knows the new shape.
         std::lock_guard lock(meta->mutex);
         meta->accumulator.reset();
         if (meta->grad != nullptr) {
             meta->grad =
-                other->dims_ == dims_ ? meta->grad->Detach()->To(other->GetDevice())->To(other->dtype_) : nullptr;
+                other->Dims() == Dims() ? meta->grad->Detach()->To(other->GetDevice())->To(other->dtype_) : nullptr;
         }
     }
     storage_ = other->storage_;
-    dims_ = other->dims_;
-    strides_ = other->strides_;
+    layout_ = other->layout_;
     offset_ = other->offset_;
-    num_elements_ = other->num_elements_;
     dtype_ = other->dtype_;
-    is_contiguous_ = other->is_contiguous_;
 }
 
 void Tensor::ZeroGrad(bool set_to_none) {

@@ -255,9 +255,10 @@ TensorPtr Tensor::Flatten(int64_t start, int64_t end) {
     if (NumDims() == 0) {
         return Reshape({1});
     }
-    std::vector<int64_t> dims(dims_.begin(), dims_.begin() + start);
-    dims.push_back(CheckedNumElements({dims_.begin() + start, dims_.begin() + end + 1}, "Flatten"));
-    dims.insert(dims.end(), dims_.begin() + end + 1, dims_.end());
+    const auto first = Dims().begin();
+    std::vector<int64_t> dims(first, first + start);
+    dims.push_back(CheckedNumElements({first + start, first + end + 1}, "Flatten"));
+    dims.insert(dims.end(), first + end + 1, Dims().end());
     return Reshape(dims);
 }
 

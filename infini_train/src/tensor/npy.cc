@@ -179,10 +179,10 @@ void Tensor::SaveAsNpy(const std::string &path) const {
             descr = code.descr;
         }
     }
-    std::vector<char> data(static_cast<size_t>(num_elements_) * SizeOf(dtype));
+    std::vector<char> data(static_cast<size_t>(NumElements()) * SizeOf(dtype));
     CopyTo(data.data(), dtype);
     std::string header =
-        fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, FormatDims(dims_));
+        fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, FormatDims(Dims()));
     constexpr size_t kStart = kMagicSize + 4;
     header.append(63 - (kStart + header.size()) % 64, ' ');
     header += '\n';

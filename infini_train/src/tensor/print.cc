@@ -188,16 +188,16 @@ std::string Tensor::ToString() const {
     }
     constexpr int64_t kIndent = 7;  // what stands before the first bracket
     std::string text = "tensor(";
-    if (num_elements_ == 0) {
+    if (NumElements() == 0) {
         text += "[]";
         if (NumDims() != 1) {
-            text += ", size=" + FormatDims(dims_);
+            text += ", size=" + FormatDims(Dims());
         }
     } else if (GetDevice().IsCPU()) {
         text += Layout(*this, options).Text(kIndent);
     } else {
-        const TensorPtr dense = is_contiguous_ ? Detach() : CastCopy(*this, dtype_);
-        const TensorPtr on_cpu = Empty(dims_, dtype_);
+        const TensorPtr dense = IsContiguous() ? Detach() : CastCopy(*this, dtype_);
+        const TensorPtr on_cpu = EmptyLike(*this, dtype_);
         GetDeviceBackend(GetDevice()).Copy(on_cpu->DataPtr(), Device(), dense->DataPtr(), GetDevice(), SizeInBytes());
         text += Layout(*on_cpu, options).Text(kIndent) + ", device=" + GetDevice().ToString();
     }

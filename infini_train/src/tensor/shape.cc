@@ -152,7 +152,7 @@ void CheckOperands(const char *name, const TensorList &tensors) {
 }
 
 TensorPtr CastCopy(const Tensor &tensor, DataType dtype) {
-    auto copy = Tensor::Empty(tensor.Dims(), dtype, tensor.GetDevice());
+    auto copy = Tensor::EmptyLike(tensor, dtype);
     Dispatch<kernels::Copy>(tensor.GetDevice(), Ref(copy), Ref(tensor));
     return copy;
 }

@@ -29,16 +29,21 @@ bool AreContiguous(const std::vector<int64_t> &dims, const std::vector<int64_t> 
     return true;
 }
 
+internal::TensorLayoutPtr ContiguousLayout(const std::vector<int64_t> &dims) {
+    const int64_t num_elements = CheckedNumElements(dims, "Tensor");
+    return std::make_shared<const internal::TensorLayout>(
+        internal::TensorLayout{dims, ContiguousStrides(dims), num_elements, true, true});
+}
+
+std::shared_ptr<Storage> NewStorage(const internal::TensorLayout &layout, DataType dtype, Device device) {
+    return std::make_shared<Storage>(CheckedBytes(layout.num_elements, dtype, "Tensor"), device);
+}
+
 }  // namespace
 
 Tensor::Tensor(const std::vector<int64_t> &dims, DataType dtype, Device device, bool requires_grad)
-    : dims_(dims), strides_(dims.size()), num_elements_(CheckedNumElements(dims, "Tensor")), dtype_(dtype) {
-    int64_t stride = 1;
-    for (size_t i = dims.size(); i-- > 0;) {
-        strides_[i] = stride;
-        stride *= dims[i] > 0 ? dims[i] : 1;
-    }
-    storage_ = std::make_shared<Storage>(CheckedBytes(num_elements_, dtype, "Tensor"), device);
+    : layout_(ContiguousLayout(dims)), dtype_(dtype) {
+    storage_ = NewStorage(*layout_, dtype, device);
     if (requires_grad) {
         set_requires_grad(true);
     }
@@ -46,37 +51,39 @@ Tensor::Tensor(const std::vector<int64_t> &dims, DataType dtype, Device device, 
 
 Tensor::Tensor(const float *data, const std::vector<int64_t> &dims, DataType dtype, Device device)
     : Tensor(dims, dtype, device) {
-    if (data == nullptr && num_elements_ > 0) {
-        Throw<ValueError>("Tensor: expected {} floats, got a null pointer", num_elements_);
+    if (data == nullptr && NumElements() > 0) {
+        Throw<ValueError>("Tensor: expected {} floats, got a null pointer", NumElements());
     }
-    CopyFrom(*CopyOf(data, static_cast<size_t>(num_elements_), dims, DataType::kFLOAT32, device));
+    CopyFrom(*CopyOf(data, static_cast<size_t>(NumElements()), dims, DataType::kFLOAT32, device));
 }
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, std::vector<int64_t> dims, std::vector<int64_t> strides,
                int64_t offset, DataType dtype)
-    : storage_(std::move(storage)),
-      dims_(std::move(dims)),
-      strides_(std::move(strides)),
-      offset_(offset),
-      num_elements_(CheckedNumElements(dims_, "Tensor")),
-      dtype_(dtype) {
-    if (strides_.size() != dims_.size() || offset < 0) {
+    : storage_(std::move(storage)), offset_(offset), dtype_(dtype) {
+    const int64_t num_elements = CheckedNumElements(dims, "Tensor");
+    if (strides.size() != dims.size() || offset < 0) {
         Throw<ShapeError>("Tensor: expected a stride for each dim of {} and an offset >= 0, got strides {}, offset {}",
-                          FormatDims(dims_), FormatDims(strides_), offset);
+                          FormatDims(dims), FormatDims(strides), offset);
     }
     int64_t last = offset;
-    for (size_t i = 0; i < dims_.size(); ++i) {
-        if (strides_[i] < 0) {
-            Throw<ShapeError>("Tensor: expected strides >= 0, got {}", FormatDims(strides_));
+    for (size_t i = 0; i < dims.size(); ++i) {
+        if (strides[i] < 0) {
+            Throw<ShapeError>("Tensor: expected strides >= 0, got {}", FormatDims(strides));
         }
-        last += (dims_[i] - 1) * strides_[i];
+        last += (dims[i] - 1) * strides[i];
     }
-    if (num_elements_ > 0 && static_cast<size_t>(last + 1) * SizeOf(dtype) > storage_->bytes()) {
+    if (num_elements > 0 && static_cast<size_t>(last + 1) * SizeOf(dtype) > storage_->bytes()) {
         Throw<ShapeError>("Tensor: dims {} with strides {} and offset {} reach past the storage of {} bytes",
-                          FormatDims(dims_), FormatDims(strides_), offset, storage_->bytes());
+                          FormatDims(dims), FormatDims(strides), offset, storage_->bytes());
     }
-    is_contiguous_ = AreContiguous(dims_, strides_);
+    const bool is_contiguous = AreContiguous(dims, strides);
+    const bool is_row_major = is_contiguous && strides == ContiguousStrides(dims);
+    layout_ = std::make_shared<const internal::TensorLayout>(
+        internal::TensorLayout{std::move(dims), std::move(strides), num_elements, is_contiguous, is_row_major});
 }
+
+Tensor::Tensor(std::shared_ptr<Storage> storage, internal::TensorLayoutPtr layout, int64_t offset, DataType dtype)
+    : storage_(std::move(storage)), layout_(std::move(layout)), offset_(offset), dtype_(dtype) {}
 
 Tensor::~Tensor() = default;
 
@@ -106,7 +113,13 @@ TensorPtr Tensor::Ones(const std::vector<int64_t> &dims, DataType dtype, Device 
 }
 
 TensorPtr Tensor::EmptyLike(const TensorPtr &like) {
-    return Empty(like->Dims(), like->Dtype(), like->GetDevice());
+    return EmptyLike(*like, like->Dtype());
+}
+TensorPtr Tensor::EmptyLike(const Tensor &like, DataType dtype) {
+    if (!like.layout_->is_row_major) {
+        return Empty(like.Dims(), dtype, like.GetDevice());
+    }
+    return std::make_shared<Tensor>(NewStorage(*like.layout_, dtype, like.GetDevice()), like.layout_, 0, dtype);
 }
 TensorPtr Tensor::ZerosLike(const TensorPtr &like) {
     return Zeros(like->Dims(), like->Dtype(), like->GetDevice());
@@ -200,27 +213,28 @@ void Tensor::CopyTo(void *data, DataType dtype) const {
     const Tensor *source = this;
     TensorPtr on_cpu;
     if (!GetDevice().IsCPU()) {
-        const TensorPtr dense = is_contiguous_ ? nullptr : CastCopy(*this, dtype_);
-        on_cpu = Empty(dims_, dtype_);
+        const TensorPtr dense = IsContiguous() ? nullptr : CastCopy(*this, dtype_);
+        on_cpu = Empty(Dims(), dtype_);
         GetDeviceBackend(GetDevice())
             .Copy(on_cpu->DataPtr(), Device(), dense ? dense->DataPtr() : DataPtr(), GetDevice(), SizeInBytes());
         source = on_cpu.get();
     }
-    const auto strides = ContiguousStrides(dims_);
-    const TensorRef target{data, dims_.data(), strides.data(), static_cast<int>(NumDims()), dtype, num_elements_, true};
+    const auto strides = ContiguousStrides(Dims());
+    const TensorRef target{data,          Dims().data(), strides.data(), static_cast<int>(NumDims()), dtype,
+                           NumElements(), true};
     Dispatch<kernels::Copy>(Device(), target, Ref(*source));
 }
 
 int64_t Tensor::Dim(int64_t dim) const {
-    if (dims_.empty()) {
+    if (Dims().empty()) {
         Throw<IndexError>("Tensor::Dim: dim {} of a tensor without dimensions", dim);
     }
-    return dims_[static_cast<size_t>(NormalizeDim(dim, NumDims(), "Tensor::Dim"))];
+    return Dims()[static_cast<size_t>(NormalizeDim(dim, NumDims(), "Tensor::Dim"))];
 }
 
 Scalar Tensor::Item() const {
-    if (num_elements_ != 1) {
-        Throw<ShapeError>("Tensor::Item: expected one element, got {}", FormatDims(dims_));
+    if (NumElements() != 1) {
+        Throw<ShapeError>("Tensor::Item: expected one element, got {}", FormatDims(Dims()));
     }
     return DispatchDtype(dtype_, [&]<typename T>() {
         T value{};
@@ -241,7 +255,7 @@ void Tensor::CopyFrom(const Tensor &source) {
         Throw<DeviceError>("Tensor::CopyFrom: the source is on {}, the tensor on {}", source.GetDevice().ToString(),
                            GetDevice().ToString());
     }
-    Dispatch<kernels::Copy>(GetDevice(), Ref(*this), Ref(*BroadcastTo(source, dims_, "Tensor::CopyFrom")));
+    Dispatch<kernels::Copy>(GetDevice(), Ref(*this), Ref(*BroadcastTo(source, Dims(), "Tensor::CopyFrom")));
     storage_->BumpVersion();
 }
 

@@ -128,7 +128,7 @@ private:
         node->freed = FunctionAccess::Freed(function);
         for (size_t i = 0; i < function.num_outputs(); ++i) {
             const auto &output = FunctionAccess::Output(function, static_cast<int>(i));
-            node->outputs.push_back({output.dims, output.dtype});
+            node->outputs.push_back({output.layout->dims, output.dtype});
         }
         if (leaf != nullptr) {
             const auto name = by_tensor_.find(leaf->leaf().get());
