@@ -72,8 +72,9 @@ INFINI_TRAIN_EXPORT TensorPtr Slice(const TensorPtr &input, int64_t dim, int64_t
 /// Tensors one after the other along a new dimension, or along one that they have.
 INFINI_TRAIN_EXPORT TensorPtr Stack(const TensorList &inputs, int64_t dim = 0);
 INFINI_TRAIN_EXPORT TensorPtr Concat(const TensorList &inputs, int64_t dim = 0);
-/// Views of `split_size` positions each along a dimension, the last one maybe smaller.
+/// Views of `split_size` positions each along a dimension, the last one maybe smaller, or of the given sizes.
 INFINI_TRAIN_EXPORT TensorList Split(const TensorPtr &input, int64_t split_size, int64_t dim = 0);
+INFINI_TRAIN_EXPORT TensorList Split(const TensorPtr &input, const std::vector<int64_t> &sizes, int64_t dim = 0);
 /// `value` where `mask` is true.
 INFINI_TRAIN_EXPORT TensorPtr MaskedFill(const TensorPtr &input, const TensorPtr &mask, Scalar value);
 

@@ -172,6 +172,10 @@ TensorList Split(const TensorPtr &input, int64_t split_size, int64_t dim) {
     return std::make_shared<autograd::Split>(split_size, dim)->Apply({input});
 }
 
+TensorList Split(const TensorPtr &input, const std::vector<int64_t> &sizes, int64_t dim) {
+    return std::make_shared<autograd::Split>(sizes, dim)->Apply({input});
+}
+
 TensorPtr MaskedFill(const TensorPtr &input, const TensorPtr &mask, Scalar value) {
     return Run<autograd::Mask>({input}, mask, value);
 }
