@@ -6,11 +6,11 @@
 
 #include <gtest/gtest.h>
 
-#include "example/language_model/model_files.h"
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/io/safetensors.h"
 #include "infini_train/include/tensor.h"
 
+#include "example/language_model/model_files.h"
 #include "test/support/temp_dir.h"
 #include "test/support/tensors.h"
 
@@ -43,7 +43,7 @@ protected:
     std::string Write(int32_t version, std::function<void(std::vector<int32_t> *)> change = {},
                       const std::string &tail = "", size_t cut = 0) const {
         std::vector<int32_t> header(256, 0);
-        const int32_t values[] = {20240326, version, /*context=*/8, /*vocabulary=*/20, /*layers=*/2, /*heads=*/2,
+        const int32_t values[] = {20240326,    version, /*context=*/8, /*vocabulary=*/20, /*layers=*/2, /*heads=*/2,
                                   /*width=*/8, kPadded};
         std::copy(std::begin(values), std::end(values), header.begin());
         if (change) {
@@ -108,7 +108,8 @@ TEST_F(LlmC, Bfloat16) {
 
 TEST_F(LlmC, Malformed) {
     const auto with = [&](int position, int32_t value) {
-        return Refusal(Write(3, [=](std::vector<int32_t> *header) { (*header)[static_cast<size_t>(position)] = value; }));
+        return Refusal(
+            Write(3, [=](std::vector<int32_t> *header) { (*header)[static_cast<size_t>(position)] = value; }));
     };
     for (const int32_t version : {0, 1, 2, 4, 6, -3}) {
         EXPECT_TRUE(Contains(with(1, version), "version 3 (float32) or 5 (bfloat16) of llm.c's GPT-2")) << version;
@@ -137,8 +138,7 @@ protected:
     static constexpr int64_t kWidth = 8, kHidden = 5, kLayers = 2, kHeads = 2, kKvHeads = 1, kVocab = 6, kContext = 3;
     static constexpr int64_t kHead = kWidth / kHeads, kKeys = kKvHeads * kHead;
     static constexpr int64_t kNorms = kLayers * kWidth, kTable = kVocab * kWidth;
-    static constexpr int64_t kMatrices =
-        kLayers * (2 * kWidth * kWidth + 2 * kKeys * kWidth + 3 * kHidden * kWidth);
+    static constexpr int64_t kMatrices = kLayers * (2 * kWidth * kWidth + 2 * kKeys * kWidth + 3 * kHidden * kWidth);
 
     std::string Write(const std::string &header, int64_t numbers) const {
         std::vector<float> values;

@@ -73,7 +73,8 @@ nn::TransformerConfig SmallLlama(bool tied) {
 
 TEST(HuggingFace, LogitsAreThoseOfTransformers) {
     const auto expected = io::LoadSafetensors(std::string(kFixtures) + "/logits.safetensors");
-    for (const auto &[name, tolerance] : {std::pair{"gpt2", 1e-12}, {"llama", 3e-5}}) {  // transformers: norms and angles in float32
+    for (const auto &[name, tolerance] :
+         {std::pair{"gpt2", 1e-12}, {"llama", 3e-5}}) {  // transformers: norms and angles in float32
         const LoadedModel loaded = LoadModel(std::string(kFixtures) + "/" + name, DataType::kFLOAT64);
         const auto logits = (*loaded.model)({expected.at("ids")})[0]->Detach();
         EXPECT_LT(logits->Sub(expected.at(name))->Abs()->Max()->Item<double>(), tolerance) << name;
@@ -100,11 +101,28 @@ TEST(HuggingFace, WhatWasReadIsWrittenBitForBit) {
         // transformers' own fields, those that say something about the model.
         const auto old_fields = nlohmann::json::parse(Contents(from + "/config.json"));
         const auto new_fields = nlohmann::json::parse(Contents(dir.path() + "/new/config.json"));
-        for (const char *key :
-             {"architectures", "model_type", "vocab_size", "n_positions", "n_layer", "n_head", "n_embd",
-              "activation_function", "layer_norm_epsilon", "hidden_size", "intermediate_size", "num_hidden_layers",
-              "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "max_position_embeddings",
-              "tie_word_embeddings", "attention_bias", "mlp_bias", "hidden_act", "initializer_range"}) {
+        for (const char *key : {"architectures",
+                                "model_type",
+                                "vocab_size",
+                                "n_positions",
+                                "n_layer",
+                                "n_head",
+                                "n_embd",
+                                "activation_function",
+                                "layer_norm_epsilon",
+                                "hidden_size",
+                                "intermediate_size",
+                                "num_hidden_layers",
+                                "num_attention_heads",
+                                "num_key_value_heads",
+                                "head_dim",
+                                "rms_norm_eps",
+                                "max_position_embeddings",
+                                "tie_word_embeddings",
+                                "attention_bias",
+                                "mlp_bias",
+                                "hidden_act",
+                                "initializer_range"}) {
             EXPECT_EQ(old_fields.contains(key), new_fields.contains(key)) << key;
             if (old_fields.contains(key)) {
                 EXPECT_EQ(old_fields[key], new_fields[key]) << key;
@@ -125,8 +143,7 @@ TEST(HuggingFace, RoundTripsOfEveryKind) {
     configs.push_back(SmallLlama(true));
     configs.back().rope_scaling = {.type = nn::RopeScaling::Type::kLinear, .factor = 2.0};
     for (const auto &config : configs) {
-        for (const DataType dtype :
-             {DataType::kFLOAT32, DataType::kFLOAT64, DataType::kBFLOAT16, DataType::kFLOAT16}) {
+        for (const DataType dtype : {DataType::kFLOAT32, DataType::kFLOAT64, DataType::kBFLOAT16, DataType::kFLOAT16}) {
             const TempDir dir;
             ManualSeed(1);
             const nn::Transformer model(config, Device(), dtype);
@@ -227,7 +244,8 @@ TEST_F(HuggingFaceFolder, TensorsThatDontFit) {
     EXPECT_TRUE(Contains(Refusal(), "also 'transformer.h.2.ln_1.weight'")) << Refusal();
     tensors_ = whole;
     tensors_["transformer.h.0.attn.c_attn.weight"] = Tensor::Ones({24, 8});
-    EXPECT_TRUE(Contains(Refusal(), "floating-point numbers (8, 24) as 'h.0.attn.c_attn.weight', found float32 (24, 8)"))
+    EXPECT_TRUE(
+        Contains(Refusal(), "floating-point numbers (8, 24) as 'h.0.attn.c_attn.weight', found float32 (24, 8)"))
         << Refusal();
     tensors_ = whole;
     tensors_["transformer.ln_f.bias"] = Tensor::Zeros({8}, DataType::kINT32);

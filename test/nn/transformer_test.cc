@@ -1,5 +1,5 @@
-// The Transformer as a whole: its parameters, its cache, checkpoints, hooks, errors. The values of its parts are compared
-// in transformer_parts_test.cc, those of whole models in test/example/model_files_test.cc.
+// The Transformer as a whole: its parameters, its cache, checkpoints, hooks, errors. The values of its parts are
+// compared in transformer_parts_test.cc, those of whole models in test/example/model_files_test.cc.
 #include "infini_train/include/nn/modules/transformer/transformer.h"
 
 #include <cmath>
@@ -162,7 +162,8 @@ TEST_P(Both, EveryModuleRunsWithItsHooks) {
             continue;
         }
         expected.insert(name);
-        module->RegisterForwardPostHook([&forward, name = name](Module *, const auto &, const auto &) { ++forward[name]; });
+        module->RegisterForwardPostHook(
+            [&forward, name = name](Module *, const auto &, const auto &) { ++forward[name]; });
         module->RegisterBackwardPostHook(
             [&backward, name = name](Module *, const auto &, const auto &) { ++backward[name]; });
     }
@@ -257,7 +258,8 @@ TEST_P(Both, BeamsReorderTheCache) {
     const auto logits = model->Decode(next, &cache);
     for (int64_t row = 0; row < 3; ++row) {
         const auto whole = function::Concat({ids->Narrow(0, row == 1 ? 0 : 1, 1), next->Narrow(0, row, 1)}, 1);
-        EXPECT_LT(MaxDifference(logits->Select(0, row), (*model)({whole})[0]->Select(0, 0)->Select(0, 6)), 1e-12) << row;
+        EXPECT_LT(MaxDifference(logits->Select(0, row), (*model)({whole})[0]->Select(0, 0)->Select(0, 6)), 1e-12)
+            << row;
     }
     cache.Truncate(2);
     cache.Reorder({2});
@@ -329,8 +331,11 @@ TEST(Transformer, ConfigErrors) {
     refused([](auto *c) { c->init_std = -1; }, "an init_std of at least 0");
     refused([](auto *c) { c->rope_scaling = {.type = RopeScaling::Type::kLinear, .factor = 0}; },
             "rope_scaling.factor above 0");
-    refused([](auto *c) { c->rope_scaling = {RopeScaling::Type::kLlama3, 8, 4, 4, 64}; },
-            "a rope_scaling.low_frequency_factor below the high_frequency_factor 4, got 4");
+    refused(
+        [](auto *c) {
+            c->rope_scaling = {RopeScaling::Type::kLlama3, 8, 4, 4, 64};
+        },
+        "a rope_scaling.low_frequency_factor below the high_frequency_factor 4, got 4");
     refused(
         [](auto *c) {
             c->layers = c->width = c->hidden = int64_t{1} << 31;
