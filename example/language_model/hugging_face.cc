@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kOneFile[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
-constexpr size_t kMostIndexBytes = size_t{16} << 20;
+constexpr size_t kMostIndexBytes = size_t{4} << 20;
 
 [[noreturn]] void Fail(const std::string &path, const std::string &expected, const std::string &found) {
     throw IoError(fmt::format("LoadModel: {}: expected {}, found {}", path, expected, found));

@@ -11,6 +11,7 @@ namespace {
 
 constexpr char kWho[] = "LoadModel";
 constexpr size_t kShownBytes = 60;
+constexpr int kMostLevels = 64;
 
 }  // namespace
 
@@ -22,7 +23,12 @@ JsonFile::JsonFile(const std::string &path, size_t most_bytes) : path_(path) {
     std::string text(file.size(), '\0');
     file.Read(0, text.data(), text.size(), "the whole file");
     try {
-        json_ = nlohmann::json::parse(text);
+        json_ = nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json &) {
+            if (depth > kMostLevels) {  // copies and texts of deep ones would end the stack
+                Fail(fmt::format("at most {} levels of brackets", kMostLevels), "more");
+            }
+            return true;
+        });
     } catch (const nlohmann::json::exception &error) {
         Fail("JSON", error.what());
     }

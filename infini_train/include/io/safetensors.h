@@ -17,12 +17,14 @@ namespace infini_train::io {
 /// Opening it reads the header and throws IoError, with the path, what was expected and what was found, for a file that
 /// can't be read, whose header is longer than the file or than 100 MB, isn't a JSON object, names a tensor twice, or
 /// describes one by an unknown data type, a shape that overflows, or offsets that don't match the shape, overlap, leave
-/// a gap or reach past the end.
+/// a gap or reach past the end. Memory for the worst header stays below its own size plus 64 MiB; more than 250,000
+/// tensors or 64 dimensions are refused for that.
 class INFINI_TRAIN_EXPORT SafetensorsFile {
 public:
     struct Info {
         DataType dtype;
         std::vector<int64_t> dims;
+        uint64_t offset;  ///< of its first byte in the file
     };
 
     explicit SafetensorsFile(const std::string &path);
