@@ -202,7 +202,8 @@ TEST_F(Safetensors, PeakMemoryStaysWithinTheFileAnd64MiB) {
             std::string header = "{";
             header.reserve(kSize + 100);
             for (int i = 0; header.size() < kSize; ++i) {
-                header += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+                header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+                          R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
             }
             return header + "}";
         },

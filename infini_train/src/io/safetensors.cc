@@ -53,8 +53,8 @@ const char *NameOf(DataType dtype) {
 
 using Tensors = std::map<std::string, SafetensorsFile::Info>;
 
-// Checks a header and gives what it describes. A hostile one costs little memory besides its text: its members are taken
-// one by one.
+// Checks a header and gives what it describes. A hostile one costs little memory besides its text: its members are
+// taken one by one.
 class HeaderReader {
 public:
     HeaderReader(const BinaryFile &file, Tensors *tensors, std::map<std::string, std::string> *metadata)
@@ -78,9 +78,7 @@ public:
     }
 
 private:
-    [[noreturn]] void Fail(const std::string &expected, const std::string &found) const {
-        file_.Fail(expected, found);
-    }
+    [[noreturn]] void Fail(const std::string &expected, const std::string &found) const { file_.Fail(expected, found); }
 
     // The parser collects a text, or a number, until it ends.
     void CheckTokens(const std::string &text) const {
@@ -104,8 +102,9 @@ private:
     void Parse(const std::string &text) {
         int64_t depth = 0;
         int64_t values = 0;
-        std::string member;                       // of the header
-        std::vector<std::set<std::string>> keys;  // of the objects in it; the parser itself keeps the last of equal ones
+        std::string member;  // of the header
+        std::vector<std::set<std::string>>
+            keys;  // of the objects in it; the parser itself keeps the last of equal ones
         const auto watch = [&](int, Json::parse_event_t event, Json &value) {
             using Event = Json::parse_event_t;
             if (depth == 0 && event != Event::object_start) {
