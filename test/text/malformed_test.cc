@@ -6,16 +6,14 @@
 #include "infini_train/include/text/llama_tokenizer.h"
 
 #include "infini_train/src/text/byte_alphabet.h"
+#include "test/support/peak_memory.h"
 #include "test/text/files.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define INFINI_TRAIN_SANITIZED 1
-#else
-#define INFINI_TRAIN_SANITIZED 0
-#endif
 
 namespace infini_train::text {
 namespace {
+
+using test::PeakMemory;
+using test::ResetPeakMemory;
 
 class Malformed : public TextFiles {
 protected:
@@ -230,24 +228,6 @@ TEST_F(Malformed, RandomlyDamagedFilesNeverCrash) {
         } catch (const Error &) {  // The only kind of exception that there may be.
         }
     }
-}
-
-// The peak of this process's memory since the last reset, in bytes; 0 where the system doesn't tell.
-int64_t PeakMemory() {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;) {
-        if (word == "VmHWM:") {
-            int64_t kib = 0;
-            status >> kib;
-            return kib * 1024;
-        }
-    }
-    return 0;
-}
-bool ResetPeakMemory() {
-    std::ofstream file("/proc/self/clear_refs");
-    file << "5" << std::flush;
-    return file.good();
 }
 
 TEST_F(Malformed, PeakMemoryStaysWithinTheFileAnd64MiB) {
