@@ -2,9 +2,9 @@
 //
 //   gpt2_step_bench FOLDER THREADS
 //
-// Reads FOLDER/weights.safetensors (Hugging Face's names, matrices as (out, in)) and FOLDER/tokens.safetensors (`tokens`,
-// (steps, B, T + 1)). Prints a line each: `loss`, tab, value for every step; `ms`, tab, the median of a step;
-// `peak_mib`, tab, the most memory that the process has held.
+// Reads FOLDER/weights.safetensors (Hugging Face's names, matrices as (out, in)) and FOLDER/tokens.safetensors
+// (`tokens`, (steps, B, T + 1)). Prints a line each: `loss`, tab, value for every step; `ms`, tab, the median of a
+// step; `peak_mib`, tab, the most memory that the process has held.
 
 #include <algorithm>
 #include <chrono>
@@ -53,6 +53,7 @@ void Run(const std::string &folder) {
     using Clock = std::chrono::steady_clock;
     nn::StateDict weights = io::LoadSafetensors(folder + "/weights.safetensors");
     const TensorPtr tokens = io::LoadSafetensors(folder + "/tokens.safetensors").at("tokens");
+    weights["lm_head.weight"] = weights.at("wte.weight");  // they are one
     nn::Transformer model(ConfigOf(weights), Device(), DataType::kFLOAT32, /*initialize=*/false);
     model.LoadStateDict(weights);
     weights.clear();

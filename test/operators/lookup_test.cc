@@ -1,6 +1,7 @@
 // Gather, Scatter and Embedding.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -10,10 +11,13 @@
 #include "infini_train/include/autograd/scatter.h"
 #include "infini_train/include/autograd/sparse.h"
 #include "infini_train/include/common/error.h"
+#include "infini_train/include/core/allocator.h"
 #include "infini_train/include/core/parallel.h"
+#include "infini_train/include/nn/functional.h"
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/derivative.h"
+#include "test/operators/near.h"
 
 namespace infini_train {
 namespace {
@@ -272,6 +276,61 @@ TEST(Embedding, TakesGradientsOfAnyStridesAndNone) {
     Embedding(Tensor::Zeros({512}, DataType::kINT64), half)->Sum()->Backward();
     EXPECT_EQ(half->grad()->Dtype(), DataType::kBFLOAT16);
     EXPECT_EQ(half->grad()->Item<float>(), 512.0F);
+}
+
+// A table that is the output layer too: its gradient comes from both ends, a large one and a few rows.
+TEST(Embedding, AddsItsRowsToTheGradientThatTheOutputLayerHasSent) {
+    constexpr int64_t kRows = 512, kWidth = 1024;
+    const auto index = Index({3, 0, 3, 511}, {4});
+    const auto grad = NoiseTensor({4, kRows}, 31)->To(DataType::kFLOAT32);
+    const auto weight = NoiseTensor({kRows, kWidth}, 32)->To(DataType::kFLOAT32)->Detach()->RequiresGrad();
+    // Its own gradient by itself, and that of the output layer by itself.
+    const auto rows = Embedding(index, weight->Detach())->RequiresGrad();
+    nn::function::Linear(rows, weight)->Backward(grad);
+    const auto from_output = weight->grad()->ToVector<float>();
+    auto expected = from_output;
+    const auto own = rows->grad()->ToVector<float>();
+    const auto at = index->ToVector<int64_t>();
+    for (size_t i = 0; i < at.size(); ++i) {
+        for (int64_t c = 0; c < kWidth; ++c) {
+            expected[static_cast<size_t>(at[i] * kWidth + c)] += own[i * kWidth + static_cast<size_t>(c)];
+        }
+    }
+    const auto run = [&](const std::function<void(autograd::Function &)> &prepare) {
+        weight->ZeroGrad();
+        const auto embedding = std::make_shared<autograd::Embedding>();
+        prepare(*embedding);
+        const auto logits = nn::function::Linear(embedding->Apply({index, weight})[0], weight);
+        Allocator &allocator = GetAllocator(Device());
+        allocator.ResetPeak();
+        const size_t before = allocator.Stats().live;
+        logits->Backward(grad);
+        return allocator.Stats().peak - before;
+    };
+    const size_t table = kRows * kWidth * sizeof(float);
+    EXPECT_LT(run([](autograd::Function &) {}), 2 * table);
+    EXPECT_EQ(weight->grad()->ToVector<float>(), expected);
+
+    // Whoever looks at the function sees its own gradient, so that has a tensor of its own.
+    std::vector<float> seen;
+    EXPECT_GE(
+        run([&](autograd::Function &function) {
+            function.RegisterBackwardPostHook([&](autograd::Function *, const TensorList &grads, const TensorList &) {
+                seen = grads[1]->Select(0, 511)->ToVector<float>();
+            });
+        }),
+        2 * table);
+    EXPECT_EQ(seen, std::vector<float>(own.begin() + 3 * kWidth, own.end()));
+    test::ExpectNear(weight->grad(), std::vector<double>(expected.begin(), expected.end()), 1e-6, "shared weight");
+
+    // A gradient that somebody else holds stays as it was.
+    const auto doubled = weight->Detach()->RequiresGrad();
+    const auto shared = doubled->Mul(1);
+    const auto held = NoiseTensor({kRows, kWidth}, 33)->To(DataType::kFLOAT32);
+    const auto copy = held->ToVector<float>();
+    const auto loss = Embedding(index, shared)->Sum()->Add(shared->Mul(held)->Sum());
+    loss->Backward();
+    EXPECT_EQ(held->ToVector<float>(), copy);
 }
 
 }  // namespace

@@ -322,6 +322,30 @@ bool GraphTask::Deliver(Function &function, const TensorPtr &gradient, int idx) 
     return true;
 }
 
+namespace {
+
+// Whether a gradient may be added to it in place.
+bool IsOwnSum(const TensorPtr &sum) {
+    return !GradMode::IsEnabled() && sum.use_count() == 1 && sum->storage().use_count() == 1 && sum->IsContiguous();
+}
+
+}  // namespace
+
+TensorPtr GraphTask::TakeSum(const Function &function, size_t input) {
+    const Function::Hooks *own = FunctionAccess::FindHooks(function);
+    const Edge &edge = function.next_edges_[input];
+    if (current_task == nullptr || edge.function == nullptr || AnomalyModeGuard::IsEnabled() ||
+        GlobalFunctionHooks().HasBackward() || (own != nullptr && own->HasBackward())) {
+        return nullptr;
+    }
+    const uint32_t target = current_task->index_.Find(edge.function.get());
+    if (target == kNone || !current_task->IsWanted(target)) {
+        return nullptr;
+    }
+    TensorPtr &sum = current_task->nodes_[target].gradients[static_cast<size_t>(edge.output_idx)];
+    return sum != nullptr && IsOwnSum(sum) ? std::exchange(sum, nullptr) : nullptr;
+}
+
 void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
     Node &node = nodes_[index];
     if (gradient != nullptr) {
@@ -331,8 +355,7 @@ void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
         TensorPtr &sum = node.gradients[static_cast<size_t>(idx)];
         if (sum == nullptr) {
             sum = gradient;
-        } else if (!GradMode::IsEnabled() && sum.use_count() == 1 && sum->storage().use_count() == 1 &&
-                   sum->IsContiguous()) {
+        } else if (IsOwnSum(sum)) {
             sum->Add_(gradient);
         } else {
             sum = sum->Add(gradient);

@@ -46,6 +46,12 @@ public:
     /// Takes a gradient on its way to `function` if the pass is waiting for it; false if it isn't.
     static bool Deliver(Function &function, const TensorPtr &gradient, int idx);
 
+    /// The sum of the gradients that have already come for input `input` of `function`, which is running backward: it
+    /// may add its own to them and return that instead of a large tensor that is mostly zeros. Null where nothing has
+    /// come, where somebody else holds the sum, and where it would show: to hooks of the function, in anomaly mode, or
+    /// in a recorded pass.
+    static TensorPtr TakeSum(const Function &function, size_t input);
+
     /// The pass that this thread is running, or null.
     static GraphTask *Current();
     /// Whether the pass runs `function`, now or later.

@@ -8,6 +8,7 @@
 #include "infini_train/include/core/dispatcher.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/graph_task.h"
 #include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/indexing.h"
@@ -145,12 +146,16 @@ public:
 
     TensorList Forward(const TensorList &inputs) override {
         const DataType dtype = inputs[0]->Dtype();
-        const DataType sum_dtype = SumDtype(dtype);
-        const auto grad = ContiguousCopy(AsDtype(inputs[0], sum_dtype));
-        const auto rows = TryView(*grad, {inputs[1]->NumElements(), weight_dims_[1]});
-        auto result = Tensor::Empty(weight_dims_, sum_dtype, grad->GetDevice());
-        Dispatch<kernels::EmbeddingBackward>(grad->GetDevice(), Ref(result), Ref(rows), Ref(inputs[1]));
+        const auto result = Tensor::Zeros(weight_dims_, SumDtype(dtype), inputs[0]->GetDevice());
+        AddTo(result, inputs[0], inputs[1]);
         return {AsDtype(result, dtype)};
+    }
+
+    /// Adds to the rows of `sum`, contiguous and of the type for sums.
+    static void AddTo(const TensorPtr &sum, const TensorPtr &grad, const TensorPtr &index) {
+        const auto dense = ContiguousCopy(AsDtype(grad, sum->Dtype()));
+        const auto rows = TryView(*dense, {index->NumElements(), sum->Dims()[1]});
+        Dispatch<kernels::EmbeddingBackward>(sum->GetDevice(), Ref(sum), Ref(rows), Ref(index));
     }
 
     void SetupContext(const TensorList &inputs, const TensorList &) override { ctx_.SaveForBackward({inputs[1]}); }
@@ -192,7 +197,15 @@ void Embedding::SetupContext(const TensorList &inputs, const TensorList &) {
 
 TensorList Embedding::Backward(const TensorList &grad_outputs) {
     const auto index = ctx_.GetSavedTensors()[0];
-    return {nullptr, std::make_shared<EmbeddingBackward>(weight_dims_)->Apply({grad_outputs[0], index})[0]};
+    const auto &grad = grad_outputs[0];
+    if (grad->Dtype() == SumDtype(grad->Dtype())) {
+        // Where the weight is the output layer's too, its whole gradient from there has come already.
+        if (auto sum = GraphTask::TakeSum(*this, 1)) {
+            EmbeddingBackward::AddTo(sum, grad, index);
+            return {nullptr, std::move(sum)};
+        }
+    }
+    return {nullptr, std::make_shared<EmbeddingBackward>(weight_dims_)->Apply({grad, index})[0]};
 }
 
 }  // namespace autograd

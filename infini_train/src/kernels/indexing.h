@@ -32,8 +32,8 @@ struct EmbeddingForward : KernelTag<void(TensorRef output, ConstTensorRef weight
     static constexpr const char *kName = "EmbeddingForward";
 };
 
-/// grad_weight[v] = the sum of grad_output[i] over all i with index[i] = v, in the order of i; rows that no index names
-/// become 0. grad_weight (V, D) and index (N) contiguous, grad_output (N, D) with dense rows; float32 or float64.
+/// Adds grad_output[i] to grad_weight[index[i]], in the order of i. grad_weight (V, D) and index (N) contiguous,
+/// grad_output (N, D) with dense rows; float32 or float64.
 struct EmbeddingBackward : KernelTag<void(TensorRef grad_weight, ConstTensorRef grad_output, ConstTensorRef index)> {
     static constexpr const char *kName = "EmbeddingBackward";
 };

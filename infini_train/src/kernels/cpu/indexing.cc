@@ -193,10 +193,6 @@ void EmbeddingBackwardTo(TensorRef grad_weight, ConstTensorRef grad_output, Cons
         }
     };
     const auto element = static_cast<int64_t>(sizeof(T));
-    const int64_t zero_grain = std::max<int64_t>(1, kGrainBytes / element);
-    ParallelFor(0, grad_weight.num_elements, zero_grain, [&](int64_t begin, int64_t end) {
-        std::memset(sums + begin, 0, static_cast<size_t>((end - begin) * element));
-    });
     // Wide rows are shared out by columns: evenly, however often an index comes. Narrow ones by rows, each thread
     // skipping the indices of the others.
     const int64_t lines = columns * element / kLineBytes;
