@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -119,13 +120,14 @@ std::vector<std::string> IndexedFiles(const std::filesystem::path &folder) {
 }
 
 std::vector<std::string> WeightFiles(const std::filesystem::path &folder) {
-    if (std::filesystem::exists(folder / kOneFile)) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder / kOneFile, ignored)) {
         return {folder / kOneFile};
     }
-    if (std::filesystem::exists(folder / kIndex)) {
+    if (std::filesystem::exists(folder / kIndex, ignored)) {
         return IndexedFiles(folder);
     }
-    const bool is_old = std::filesystem::exists(folder / "pytorch_model.bin");
+    const bool is_old = std::filesystem::exists(folder / "pytorch_model.bin", ignored);
     Fail(folder, fmt::format("{} or {}", kOneFile, kIndex),
          is_old ? "pytorch_model.bin; transformers' save_pretrained(..., safe_serialization=True) converts it"
                 : "neither");

@@ -1,6 +1,7 @@
 #include "example/language_model/model_files.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "infini_train/include/io/binary_file.h"
 
@@ -11,7 +12,8 @@ namespace infini_train::example {
 
 LoadedModel LoadModel(const std::string &path, DataType dtype, Device device, double dropout) {
     const ModelOptions options{dtype, device, dropout};
-    if (std::filesystem::is_directory(path)) {
+    std::error_code ignored;  // BinaryFile says what is wrong with a path that can't be looked at
+    if (std::filesystem::is_directory(path, ignored)) {
         return LoadHuggingFace(path, "", options);
     }
     if (std::filesystem::path(path).extension() == ".safetensors") {

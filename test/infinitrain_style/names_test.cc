@@ -27,6 +27,10 @@
 #include "infini_train/include/nn/modules/module.h"
 #include "infini_train/include/nn/modules/normalization.h"
 #include "infini_train/include/nn/modules/sparse.h"
+#include "infini_train/include/nn/modules/transformer/causal_self_attention.h"
+#include "infini_train/include/nn/modules/transformer/mlp.h"
+#include "infini_train/include/nn/modules/transformer/transformer.h"
+#include "infini_train/include/nn/modules/transformer/transformer_config.h"
 #include "infini_train/include/optimizer.h"
 #include "infini_train/include/scalar.h"
 #include "infini_train/include/tensor.h"
@@ -53,6 +57,27 @@ TEST_P(NamesTest, DataTypes) {
         tensor->Fill(1);
         EXPECT_EQ(tensor->ToVector<float>(), (Floats{1, 1})) << ToString(type);
     }
+}
+
+TEST_P(NamesTest, Transformers) {
+    nn::TransformerConfig config;
+    config.vocab_size = 7;
+    config.width = 8;
+    config.heads = 2;
+    config.layers = 1;
+    config.norm = nn::NormType::kRMSNorm;
+    config.activation = nn::MLPType::kSwiGLU;
+    const auto model = std::make_shared<nn::Transformer>(config, GetDevice());
+    const auto block = model->module(nn::Transformer::kHLayerName)->module("0");
+    EXPECT_EQ(block->module(nn::TransformerBlock::kLn1LayerName)->type(), nn::RMSNorm::kType);
+    const auto attention = block->module(nn::TransformerBlock::kAttnLayerName);
+    EXPECT_EQ(attention->type(), nn::CausalSelfAttention::kType);
+    EXPECT_EQ(attention->module(nn::CausalSelfAttention::kCAttnLayerName)->parameter("weight")->Dims(), (Dims{24, 8}));
+    const auto mlp = block->module(nn::TransformerBlock::kMlpLayerName);
+    EXPECT_EQ(mlp->module(nn::MLP::kCProjLayerName)->parameter(nn::Linear::kParamWeightName)->Dims(), (Dims{8, 256}));
+    const auto ids = std::make_shared<Tensor>(Dims{2, 3}, DataType::kINT64, GetDevice());
+    ids->Fill(1);
+    EXPECT_EQ((*model)({ids})[0]->Dims(), (Dims{2, 3, 7}));
 }
 
 TEST_P(NamesTest, TensorsAndGradients) {

@@ -157,6 +157,29 @@ TEST_P(Parts, MultiHeadAttention) {
     Compare("attention/bias", bias, GetParam());
 }
 
+// Inputs that are left out are null for hooks too, and have no gradient.
+TEST(TransformerParts, AttentionWithHooksAndInputsLeftOut) {
+    const auto attention = std::make_shared<MultiHeadAttention>(12, 2);
+    const auto x = Tensor::Randn({1, 3, 12})->RequiresGrad();
+    const auto mask = Tensor::Ones({3, 3}, DataType::kBOOL);
+    int calls = 0;
+    attention->RegisterForwardPreHook([&](Module *, const TensorList &inputs) {
+        EXPECT_EQ(inputs.size(), 4U);
+        EXPECT_EQ(inputs[1], nullptr);
+        ++calls;
+    });
+    attention->RegisterBackwardPostHook([&](Module *, const TensorList &grads, const TensorList &) {
+        ASSERT_EQ(grads.size(), 4U);
+        EXPECT_NE(grads[0], nullptr);
+        EXPECT_EQ(grads[1], nullptr);
+        EXPECT_EQ(grads[3], nullptr);
+        ++calls;
+    });
+    (*attention)({x, nullptr, nullptr, mask})[0]->Sum()->Backward();
+    EXPECT_EQ(calls, 2);
+    EXPECT_NE(x->grad(), nullptr);
+}
+
 // Of the same weights, MultiHeadAttention and CausalSelfAttention are the same function.
 TEST(TransformerParts, TheTwoAttentionsAgree) {
     ManualSeed(5);

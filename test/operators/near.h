@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "infini_train/include/autograd/function.h"
 #include "infini_train/include/autograd/grad.h"
 #include "infini_train/include/core/parallel.h"
 #include "infini_train/include/tensor.h"
@@ -110,5 +112,25 @@ inline void ExpectSecondDerivative(const std::function<TensorPtr(const TensorPtr
     const auto second = autograd::Grad({slope}, {leaf})[0];
     ExpectNear(second, NumericGradient(along, x), tolerance);
 }
+
+/// The identity, which says in whose memory the gradient that comes back lies. (A hook would be given a copy of one
+/// that shares its memory.)
+class MemoryOfGradient : public autograd::Function {
+public:
+    explicit MemoryOfGradient(const void **memory) : Function("MemoryOfGradient"), memory_(memory) {}
+
+    TensorList Forward(const TensorList &inputs) override { return {inputs[0]->Detach()}; }
+    TensorList Backward(const TensorList &grad_outputs) override {
+        *memory_ = grad_outputs[0]->storage()->data();
+        return grad_outputs;
+    }
+
+    static TensorPtr Watch(const TensorPtr &tensor, const void **memory) {
+        return std::make_shared<MemoryOfGradient>(memory)->Apply({tensor})[0];
+    }
+
+private:
+    const void **const memory_;
+};
 
 }  // namespace infini_train::test

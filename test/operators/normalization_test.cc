@@ -220,5 +220,104 @@ TEST(LayerNorm, AnyNumberOfThreads) {
     }
 }
 
+TensorPtr RmsNormalize(const TensorPtr &x, const TensorPtr &weight = nullptr) {
+    return std::make_shared<autograd::RMSNorm>(kEps)->Apply({x, weight})[0];
+}
+
+// dbias stays empty.
+Expected RmsReference(const TensorPtr &x, const TensorPtr &weight, const TensorPtr &grad) {
+    const auto values = x->ToVector<double>(), g = grad->ToVector<double>();
+    const auto n = static_cast<size_t>(x->Dim(-1));
+    const auto w = weight != nullptr ? weight->ToVector<double>() : std::vector<double>(n, 1);
+    Expected result{std::vector<double>(values.size()), std::vector<double>(values.size()), std::vector<double>(n), {}};
+    for (size_t row = 0; row < values.size(); row += n) {
+        double squares = 0, along = 0;
+        for (size_t i = 0; i < n; ++i) {
+            squares += values[row + i] * values[row + i] / static_cast<double>(n);
+        }
+        const double rstd = 1 / std::sqrt(squares + kEps);
+        for (size_t i = 0; i < n; ++i) {
+            const double xhat = values[row + i] * rstd;
+            result.y[row + i] = xhat * w[i];
+            result.dweight[i] += g[row + i] * xhat;
+            along += g[row + i] * w[i] * xhat / static_cast<double>(n);
+        }
+        for (size_t i = 0; i < n; ++i) {
+            result.dx[row + i] = rstd * (g[row + i] * w[i] - values[row + i] * rstd * along);
+        }
+    }
+    return result;
+}
+
+TEST(RMSNorm, ValuesAndGradientsOnEveryInstructionSet) {
+    ForEachInstructionSet([] {
+        for (const DataType dtype : {DataType::kFLOAT64, DataType::kFLOAT32, DataType::kBFLOAT16, DataType::kFLOAT16}) {
+            for (const std::vector<int64_t> &dims :
+                 {std::vector<int64_t>{7}, {3, 5}, {2, 3, 8}, {4, 768}, {200, 17}, {5, 1}, {2, 1500}}) {
+                for (const bool has_weight : {false, true}) {
+                    const auto x = NoiseTensor(dims, dtype)->RequiresGrad();
+                    const auto grad = NoiseTensor(dims, dtype, 2);
+                    const auto weight = has_weight ? NoiseTensor({dims.back()}, dtype, 3)->RequiresGrad() : nullptr;
+                    const auto expected = RmsReference(x, weight, grad);
+                    const double tolerance = Tolerance(dtype) * (dims.back() == 1 ? 100 : 1);
+                    const auto y = RmsNormalize(x, weight);
+                    EXPECT_EQ(y->Dtype(), dtype);
+                    ExpectNear(y, expected.y, tolerance, "y");
+                    y->Backward(grad);
+                    ExpectNear(x->grad(), expected.dx, tolerance, "dx");
+                    if (has_weight) {
+                        ExpectNear(weight->grad(), expected.dweight, tolerance, "dweight");
+                    }
+                }
+            }
+        }
+    });
+}
+
+TEST(RMSNorm, SecondDerivatives) {
+    const auto weight = NoiseTensor({5}, 3);
+    const auto x = NoiseTensor({3, 5}, 5);
+    ExpectSecondDerivative([&](const TensorPtr &at) { return RmsNormalize(at, weight); }, x, 1e-6);
+    ExpectSecondDerivative([&](const TensorPtr &at) { return RmsNormalize(at); }, x, 1e-6);
+    ExpectSecondDerivative([&](const TensorPtr &at) { return RmsNormalize(x, at)->Square(); }, weight, 1e-6);
+}
+
+TEST(RMSNorm, LayoutsEmptyTensorsAndWantedGradientsAlone) {
+    const auto x = NoiseTensor({4, 6}, DataType::kFLOAT64)->Transpose(0, 1);
+    ExpectNear(RmsNormalize(x), RmsReference(x, nullptr, x).y, 1e-12);
+    const auto weight = Tensor::Ones({4})->RequiresGrad();
+    RmsNormalize(Tensor::Empty({0, 4})->RequiresGrad(), weight)->Sum()->Backward();
+    ExpectNear(weight->grad(), {0, 0, 0, 0}, 0);
+    EXPECT_EQ(RmsNormalize(Tensor::Empty({3, 0}))->Dims(), (std::vector<int64_t>{3, 0}));
+    const auto plain = NoiseTensor({3, 4}, DataType::kFLOAT32);
+    weight->ZeroGrad();
+    RmsNormalize(plain, weight)->Sum()->Backward();
+    ExpectNear(weight->grad(), RmsReference(plain, weight, Tensor::Ones({3, 4})).dweight, 1e-5);
+    EXPECT_EQ(plain->grad(), nullptr);
+}
+
+TEST(RMSNorm, AnyNumberOfThreads) {
+    const auto x = NoiseTensor({301, 130}, DataType::kFLOAT32);
+    for (const size_t which : {0, 1}) {
+        ExpectSameForAnyThreads([&] {
+            const TensorList leaves = {x->Detach()->RequiresGrad(), Tensor::Ones({130})->RequiresGrad()};
+            RmsNormalize(leaves[0], leaves[1])->Backward(NoiseTensor({301, 130}, DataType::kFLOAT32, 2));
+            return leaves[which]->grad();
+        });
+    }
+}
+
+TEST(RMSNorm, Errors) {
+    const auto x = Tensor::Zeros({2, 3});
+    EXPECT_EQ(MessageOf<ShapeError>([&] { RmsNormalize(x, Tensor::Ones({4})); }),
+              "RMSNorm: expected a weight (3,), got (4,)");
+    EXPECT_EQ(MessageOf<DtypeError>([&] { RmsNormalize(x, Tensor::Ones({3}, DataType::kFLOAT64)); }),
+              "RMSNorm: expected a weight of float32, got float64");
+    EXPECT_EQ(MessageOf<DtypeError>([&] { RmsNormalize(Tensor::Zeros({3}, DataType::kINT32)); }),
+              "RMSNorm: expected a floating-point tensor, got int32");
+    MessageOf<ShapeError>([&] { RmsNormalize(Tensor::FromScalar(1.0)); });
+    MessageOf<ValueError>([&] { RmsNormalize(nullptr); });
+}
+
 }  // namespace
 }  // namespace infini_train::test

@@ -57,7 +57,8 @@ public:
     void Run() const {
         const int64_t heads = p_.batch * p_.key_heads;
         const Scratch<C> partial(parts_ > 1 ? parts_ * QuerySize() : 0);
-        const int64_t work = p_.group * p_.queries * std::min(part_, p_.keys) * (p_.features + p_.value_features) * 5 / 2;
+        const int64_t work =
+            p_.group * p_.queries * std::min(part_, p_.keys) * (p_.features + p_.value_features) * 5 / 2;
         ShareOut(heads * parts_, work, [&](const auto &next) HWY_ATTR {
             const Scratch<C> memory(Room());
             Workspace room(*this, memory.data());
@@ -161,9 +162,9 @@ private:
         std::fill_n(room.along, kBlock, C{0});
         std::copy_n(log_sums_ + (b * p_.heads + h) * p_.queries + query, count, room.log_sums);
         for (int64_t i = 0; i < count; ++i) {
-            room.along[i] = static_cast<C>(
-                SumRows(p_.value_features, grads.data + i * grads.ld, outputs.data + i * outputs.ld,
-                        [](auto g, auto o) HWY_ATTR { return hn::Mul(g, o); }));
+            room.along[i] =
+                static_cast<C>(SumRows(p_.value_features, grads.data + i * grads.ld, outputs.data + i * outputs.ld,
+                                       [](auto g, auto o) HWY_ATTR { return hn::Mul(g, o); }));
         }
         for (int64_t key = first; key < end; key += kBlock) {
             const ScoreBlock block = p_.Block(b, h, query, count, key, std::min(kBlock, end - key));
@@ -192,8 +193,8 @@ private:
         if (p_.drops) {
             p_.KeepPanels(block, room.rows, room.keep);
         }
-        for (int64_t i = 0; i < block.queries; i += kLanes) {
-            Weigh(block, i, room);
+        for (int64_t i = 0; i < block.queries; i += kColumns) {
+            block.queries - i > kLanes ? Weigh<2>(block, i, room) : Weigh<1>(block, i, room);
         }
         const auto seeing_queries = [&](int64_t j, int64_t, int64_t, int64_t) HWY_ATTR {
             return Steps{block.FirstToSee(j), block.queries};
@@ -209,41 +210,54 @@ private:
                           });
     }
 
-    // For the queries in the vector from column i on: from scores and G v^T to P F and scale dS, in their places.
+    // For the queries in kVectors vectors from column i on: from scores and G v^T to P F and scale dS, in their places.
+    template <int kVectors>
     void Weigh(const ScoreBlock &block, int64_t i, const Workspace &room) const {
+        using Vector = hn::Vec<Tag>;
         const Tag d;
         C *const weights = room.weights + i;
         C *const grads = room.grad_scores + i;
         const int64_t panel = i / kColumns * kColumns * block.keys + i % kColumns;
-        const int64_t whole = block.Seen(i), some = block.Seen(i + kLanes - 1);
+        const C *const mask = p_.has_mask ? room.mask + panel : nullptr;
+        const C *const keep = p_.drops ? room.keep + panel : nullptr;
+        const int64_t whole = block.Seen(i), some = block.Seen(i + kVectors * kLanes - 1);
         const auto scale = hn::Set(d, p_.scale);
-        const auto log_sum = hn::Load(d, room.log_sums + i);
-        const auto along = hn::Load(d, room.along + i);
+        Vector log_sum[kVectors], along[kVectors];
+        for (int v = 0; v < kVectors; ++v) {
+            log_sum[v] = hn::Load(d, room.log_sums + i + v * kLanes);
+            along[v] = hn::Load(d, room.along + i + v * kLanes);
+        }
         for (int64_t j = 0; j < some; ++j) {
-            const int64_t at = j * kBlock;
-            auto score = hn::MulSub(hn::Load(d, weights + at), scale, log_sum);
-            if (p_.has_mask) {
-                score = hn::Add(score, hn::LoadU(d, room.mask + panel + j * kColumns));
+            HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
+                const int64_t at = j * kBlock + v * kLanes;
+                const int64_t in_panel = j * kColumns + v * kLanes;
+                auto score = hn::MulSub(hn::Load(d, weights + at), scale, log_sum[v]);
+                if (mask != nullptr) {
+                    score = hn::Add(score, hn::LoadU(d, mask + in_panel));
+                }
+                auto weight = Exp(d, score);
+                auto grad = hn::Load(d, grads + at);
+                if (j >= whole) {
+                    const int64_t first = std::max<int64_t>(0, block.FirstToSee(j) - i - v * kLanes);
+                    const auto hidden = hn::FirstN(d, static_cast<size_t>(first));
+                    weight = hn::IfThenZeroElse(hidden, weight);
+                    grad = hn::IfThenZeroElse(hidden, grad);
+                }
+                auto kept = weight;
+                if (keep != nullptr) {
+                    const auto factor = hn::LoadU(d, keep + in_panel);
+                    kept = hn::Mul(weight, factor);
+                    grad = hn::Mul(grad, factor);
+                }
+                hn::Store(kept, d, weights + at);
+                hn::Store(hn::Mul(hn::Mul(weight, scale), hn::Sub(grad, along[v])), d, grads + at);
             }
-            auto weight = Exp(d, score);
-            auto grad = hn::Load(d, grads + at);
-            if (j >= whole) {
-                const auto hidden = hn::FirstN(d, static_cast<size_t>(block.FirstToSee(j) - i));
-                weight = hn::IfThenZeroElse(hidden, weight);
-                grad = hn::IfThenZeroElse(hidden, grad);
-            }
-            auto kept = weight;
-            if (p_.drops) {
-                const auto keep = hn::LoadU(d, room.keep + panel + j * kColumns);
-                kept = hn::Mul(weight, keep);
-                grad = hn::Mul(grad, keep);
-            }
-            hn::Store(kept, d, weights + at);
-            hn::Store(hn::Mul(hn::Mul(weight, scale), hn::Sub(grad, along)), d, grads + at);
         }
         for (int64_t j = some; j < block.keys; ++j) {
-            hn::Store(hn::Zero(d), d, weights + j * kBlock);
-            hn::Store(hn::Zero(d), d, grads + j * kBlock);
+            for (int v = 0; v < kVectors; ++v) {
+                hn::Store(hn::Zero(d), d, weights + j * kBlock + v * kLanes);
+                hn::Store(hn::Zero(d), d, grads + j * kBlock + v * kLanes);
+            }
         }
     }
 

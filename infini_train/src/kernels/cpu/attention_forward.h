@@ -45,10 +45,10 @@ public:
         ShareOut(heads * blocks, work, [&](const auto &next) HWY_ATTR {
             const Scratch<C> memory(Room());
             Workspace room(*this, memory.data());
-            // The last blocks first: if causal they are the longest.
+            // The last blocks of a head first: if causal they are the longest.
             for (int64_t task = next(); task >= 0; task = next()) {
-                const int64_t head = task % heads;
-                RunBlock(head / p_.heads, head % p_.heads, (blocks - 1 - task / heads) * kBlock, room);
+                const int64_t head = task / blocks;
+                RunBlock(head / p_.heads, head % p_.heads, (blocks - 1 - task % blocks) * kBlock, room);
             }
         });
     }
@@ -96,6 +96,7 @@ private:
         for (int64_t key = 0; key < end; key += kBlock) {
             const ScoreBlock block = p_.Block(b, h, query, count, key, std::min(kBlock, end - key));
             const auto keys = key_.Rows(b, key_head, key, block.keys, room.rows);
+            value_.Prefetch(b, key_head, key, block.keys);
             Multiply<C, false>(block.keys, count, keys.data, keys.ld, 1, room.queries, p_.features, room.scores, kBlock,
                                false, [&](int64_t j, int64_t, int64_t i, int64_t width) HWY_ATTR {
                                    return Steps{0, j < block.Seen(i + width - 1) ? p_.features : 0};
@@ -106,13 +107,14 @@ private:
             if (p_.drops) {
                 p_.KeepPanels(block, room.rows, room.keep);
             }
-            for (int64_t i = 0; i < count; i += kLanes) {
-                Weigh(block, i, room);
+            for (int64_t i = 0; i < count; i += kColumns) {
+                count - i > kLanes ? Weigh<2>(block, i, room) : Weigh<1>(block, i, room);
             }
             PackRows(value_.Rows(b, key_head, key, block.keys, room.rows), block.keys, p_.value_features, room.values);
             if (key > 0) {
                 Shrink(count, room);
             }
+            key_.Prefetch(b, key_head, key + kBlock, std::clamp<int64_t>(end - key - kBlock, 0, kBlock));
             Multiply<C, true>(count, p_.value_features, room.scores, 1, kBlock, room.values, block.keys, room.sums,
                               width_, key > 0, [&](int64_t i, int64_t height, int64_t, int64_t) HWY_ATTR {
                                   return Steps{0, block.Seen(i + height - 1)};
@@ -121,46 +123,71 @@ private:
         Finish(b, h, query, count, room);
     }
 
-    // The weights of the queries in the vector from column i on, in place of their scores, relative to the largest so
-    // far.
+    // The weights of the queries in kVectors vectors from column i on, in place of their scores, relative to the
+    // largest so far.
+    template <int kVectors>
     void Weigh(const ScoreBlock &block, int64_t i, Workspace &room) const {
+        using Vector = hn::Vec<Tag>;
         const Tag d;
         C *const column = room.scores + i;
         const int64_t panel = i / kColumns * kColumns * block.keys + i % kColumns;
-        const int64_t whole = block.Seen(i), some = block.Seen(i + kLanes - 1);
+        const C *const mask = p_.has_mask ? room.mask + panel : nullptr;
+        const C *const keep = p_.drops ? room.keep + panel : nullptr;
+        const int64_t whole = block.Seen(i), some = block.Seen(i + kVectors * kLanes - 1);
         const auto scale = hn::Set(d, p_.scale);
-        auto largest = hn::Load(d, room.max + i);
-        const auto before = largest;
+        const auto lowest = hn::Set(d, -kInfinity);
+        const auto hidden = [&](int64_t j, int v) HWY_ATTR {
+            return hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, block.FirstToSee(j) - i - v * kLanes)));
+        };
+        Vector largest[kVectors], before[kVectors], base[kVectors], sum[kVectors];
+        for (int v = 0; v < kVectors; ++v) {
+            largest[v] = before[v] = hn::Load(d, room.max + i + v * kLanes);
+            sum[v] = hn::Zero(d);
+        }
         for (int64_t j = 0; j < some; ++j) {
-            auto score = hn::Mul(hn::Load(d, column + j * kBlock), scale);
-            if (p_.has_mask) {
-                score = hn::Add(score, hn::LoadU(d, room.mask + panel + j * kColumns));
+            HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
+                auto score = hn::Mul(hn::Load(d, column + j * kBlock + v * kLanes), scale);
+                if (mask != nullptr) {
+                    score = hn::Add(score, hn::LoadU(d, mask + j * kColumns + v * kLanes));
+                }
+                if (j >= whole) {
+                    score = hn::IfThenElse(hidden(j, v), lowest, score);
+                }
+                largest[v] = hn::Max(largest[v], score);
             }
-            if (j >= whole) {
-                const auto hidden = static_cast<size_t>(block.FirstToSee(j) - i);
-                score = hn::IfThenElse(hn::FirstN(d, hidden), hn::Set(d, -kInfinity), score);
-            }
-            largest = hn::Max(largest, score);
-            hn::Store(score, d, column + j * kBlock);
         }
-        // Where nothing was seen yet, e^(-inf - 0) = 0.
-        const auto base = hn::IfThenZeroElse(hn::Eq(largest, hn::Set(d, -kInfinity)), largest);
-        auto sum = hn::Zero(d);
+        for (int v = 0; v < kVectors; ++v) {
+            // Where nothing was seen yet, e^(-inf - 0) = 0.
+            base[v] = hn::IfThenZeroElse(hn::Eq(largest[v], lowest), largest[v]);
+        }
         for (int64_t j = 0; j < some; ++j) {
-            auto weight = Exp(d, hn::Sub(hn::Load(d, column + j * kBlock), base));
-            sum = hn::Add(sum, weight);
-            if (p_.drops) {
-                weight = hn::Mul(weight, hn::LoadU(d, room.keep + panel + j * kColumns));
+            HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
+                C *const at = column + j * kBlock + v * kLanes;
+                auto score = hn::MulSub(hn::Load(d, at), scale, base[v]);
+                if (mask != nullptr) {
+                    score = hn::Add(score, hn::LoadU(d, mask + j * kColumns + v * kLanes));
+                }
+                auto weight = Exp(d, score);
+                if (j >= whole) {
+                    weight = hn::IfThenZeroElse(hidden(j, v), weight);
+                }
+                sum[v] = hn::Add(sum[v], weight);
+                if (keep != nullptr) {
+                    weight = hn::Mul(weight, hn::LoadU(d, keep + j * kColumns + v * kLanes));
+                }
+                hn::Store(weight, d, at);
             }
-            hn::Store(weight, d, column + j * kBlock);
         }
-        for (int64_t j = some; j < block.keys; ++j) {
-            hn::Store(hn::Zero(d), d, column + j * kBlock);
+        for (int v = 0; v < kVectors; ++v) {
+            const int64_t at = i + v * kLanes;
+            for (int64_t j = some; j < block.keys; ++j) {
+                hn::Store(hn::Zero(d), d, room.scores + at + j * kBlock);
+            }
+            const auto shrink = Exp(d, hn::Sub(before[v], base[v]));
+            hn::Store(largest[v], d, room.max + at);
+            hn::Store(shrink, d, room.shrink + at);
+            hn::Store(hn::MulAdd(hn::Load(d, room.total + at), shrink, sum[v]), d, room.total + at);
         }
-        const auto shrink = Exp(d, hn::Sub(before, base));
-        hn::Store(largest, d, room.max + i);
-        hn::Store(shrink, d, room.shrink + i);
-        hn::Store(hn::MulAdd(hn::Load(d, room.total + i), shrink, sum), d, room.total + i);
     }
 
     // Brings the sums so far to the new maximum.

@@ -59,7 +59,7 @@ struct INFINI_TRAIN_EXPORT TransformerConfig {
     int64_t KvHeads() const { return kv_heads != 0 ? kv_heads : heads; }
     int64_t HeadSize() const { return head_size != 0 ? head_size : width / heads; }
     int64_t Hidden() const;
-    /// The elements of all parameters, a shared one counted once.
+    /// The elements of all parameters, a shared one counted once, of a config that Check accepts.
     int64_t NumParameters() const;
 
     /// Throws ValueError, with the name of the field, for what makes no model: a size below 1, heads that don't divide
