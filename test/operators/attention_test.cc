@@ -173,9 +173,7 @@ TEST(Attention, GradientsOfPartsOfOneTensorAreJoinedInPlace) {
     const int64_t b = 2, t = 5, h = 4, d = 3;
     const AttentionOptions options{.is_causal = true};
     const auto grad = NoiseTensor({b, h, t, d}, DataType::kFLOAT64, 2);
-    const auto heads = [&](const TensorPtr &part) {
-        return part->View({b, t, part->Dim(2) / d, d})->Transpose(1, 2);
-    };
+    const auto heads = [&](const TensorPtr &part) { return part->View({b, t, part->Dim(2) / d, d})->Transpose(1, 2); };
     const auto x = NoiseTensor({b, t, 3 * h * d}, DataType::kFLOAT64)->RequiresGrad();
     const void *of_part = nullptr, *of_whole = nullptr;
     const auto parts = MemoryOfGradient::Watch(x, &of_whole)->Split(h * d, 2);
@@ -226,8 +224,8 @@ TEST(Attention, WhatSeesNothingGivesZeros) {
     }
     const TensorList inputs = Shape{1, 1, 1, 2, 3, 4, 4}.Inputs(DataType::kFLOAT64);
     const auto poisoned = Tensor::Full({1, 1, 3, 4}, nan, DataType::kFLOAT64);
-    for (const TensorPtr &mask : {Tensor::Zeros({2, 3}, DataType::kBOOL),
-                                  Tensor::Full({2, 3}, -kInfinity, DataType::kFLOAT64)}) {
+    for (const TensorPtr &mask :
+         {Tensor::Zeros({2, 3}, DataType::kBOOL), Tensor::Full({2, 3}, -kInfinity, DataType::kFLOAT64)}) {
         for (const auto &result : OutputAndGrads(inputs, {.mask = mask}, &Fused)) {
             ExpectNear(result, std::vector<double>(static_cast<size_t>(result->NumElements()), 0), 0);
         }
@@ -236,8 +234,11 @@ TEST(Attention, WhatSeesNothingGivesZeros) {
 }
 
 TEST(Attention, EmptyTensors) {
-    const Shape shapes[] = {{0, 2, 2, 3, 3, 4, 4}, {1, 0, 0, 3, 3, 4, 4}, {1, 2, 2, 0, 3, 4, 4},
-                            {1, 2, 2, 3, 0, 4, 4}, {1, 2, 2, 3, 3, 4, 0}};
+    const Shape shapes[] = {{0, 2, 2, 3, 3, 4, 4},
+                            {1, 0, 0, 3, 3, 4, 4},
+                            {1, 2, 2, 0, 3, 4, 4},
+                            {1, 2, 2, 3, 0, 4, 4},
+                            {1, 2, 2, 3, 3, 4, 0}};
     for (const Shape &shape : shapes) {
         for (const bool causal : {false, true}) {
             for (const auto &result : OutputAndGrads(shape.Inputs(DataType::kFLOAT32), {.is_causal = causal}, &Fused)) {
@@ -258,6 +259,19 @@ TEST(Attention, LargeScoresDontOverflow) {
     ExpectNear(Fused({q, k, v}, {.scale = -1.0}), {4, 4}, 0);
     const auto nan = Tensor::Full({1, 1, 2, 1}, std::nan(""));
     EXPECT_TRUE(std::isnan(Fused({nan, k, v}, {})->ToVector<double>()[0]));
+}
+
+// A mask of -1e9 rather than -infinity, also for all keys of a query: float32 then holds nothing else of a score.
+TEST(Attention, MasksOfLargeNumbers) {
+    const Shape shape{1, 2, 2, 70, 130, 8, 8};
+    const auto mask = NoiseTensor({70, 130}, DataType::kFLOAT32, 5)->Gt(0)->To(DataType::kFLOAT32)->Mul(-1e9);
+    mask->Narrow(0, 3, 40)->Fill_(-1e9);
+    const TensorList inputs = shape.Inputs(DataType::kFLOAT32);
+    const auto actual = OutputAndGrads(inputs, {.mask = mask}, &Fused);
+    const auto expected = OutputAndGrads(inputs, {.mask = mask}, &Composed);
+    for (size_t i = 0; i < 4; ++i) {
+        ExpectNear(actual[i], expected[i]->ToVector<double>(), 2e-5);
+    }
 }
 
 TEST(Attention, DropoutKeepsTheExpectedShare) {
@@ -347,24 +361,38 @@ TEST(Attention, Errors) {
         return Tensor::Zeros(dims, dtype);
     };
     const auto q = zeros({2, 4, 3, 8}), kv = zeros({2, 2, 5, 8});
-    EXPECT_EQ(MessageOf<ShapeError>([&] { Fused({zeros({4, 3, 8}), kv, kv}, {}); }),
+    EXPECT_EQ(MessageOf<ShapeError>([&] {
+                  Fused({zeros({4, 3, 8}), kv, kv}, {});
+              }),
               "ScaledDotProductAttention: expected a query (B, H, T, D), a key (B, Hkv, S, D) and a value (B, Hkv, S, "
               "Dv), got (4, 3, 8), (2, 2, 5, 8) and (2, 2, 5, 8)");
-    EXPECT_EQ(MessageOf<ShapeError>([&] { Fused({q, zeros({2, 2, 5, 7}), kv}, {}); }),
+    EXPECT_EQ(MessageOf<ShapeError>([&] {
+                  Fused({q, zeros({2, 2, 5, 7}), kv}, {});
+              }),
               "ScaledDotProductAttention: query (2, 4, 3, 8), key (2, 2, 5, 7) and value (2, 2, 5, 8) don't fit: "
               "expected one batch size, one number of features of query and key, and one number of heads and of "
               "positions of key and value");
-    EXPECT_EQ(MessageOf<ShapeError>([&] { Fused({q, zeros({2, 3, 5, 8}), zeros({2, 3, 5, 8})}, {}); }),
+    EXPECT_EQ(MessageOf<ShapeError>([&] {
+                  Fused({q, zeros({2, 3, 5, 8}), zeros({2, 3, 5, 8})}, {});
+              }),
               "ScaledDotProductAttention: expected a number of query heads that is a multiple of the 3 key heads, got "
               "4");
-    EXPECT_EQ(MessageOf<ShapeError>([&] { Fused({q, kv, kv}, {.mask = zeros({3, 4}, DataType::kBOOL)}); }),
+    EXPECT_EQ(MessageOf<ShapeError>([&] {
+                  Fused({q, kv, kv}, {.mask = zeros({3, 4}, DataType::kBOOL)});
+              }),
               "ScaledDotProductAttention: expected a mask that broadcasts to (B, H, T, S) = (2, 4, 3, 5), got (3, 4)");
-    EXPECT_EQ(MessageOf<DtypeError>([&] { Fused({q, kv, kv}, {.mask = zeros({3, 5}, DataType::kINT32)}); }),
+    EXPECT_EQ(MessageOf<DtypeError>([&] {
+                  Fused({q, kv, kv}, {.mask = zeros({3, 5}, DataType::kINT32)});
+              }),
               "ScaledDotProductAttention: expected a mask of bool or float32, got int32");
-    EXPECT_EQ(MessageOf<DtypeError>([&] { Fused({q, kv, zeros({2, 2, 5, 8}, DataType::kFLOAT64)}, {}); }),
+    EXPECT_EQ(MessageOf<DtypeError>([&] {
+                  Fused({q, kv, zeros({2, 2, 5, 8}, DataType::kFLOAT64)}, {});
+              }),
               "ScaledDotProductAttention: expected query, key and value of one floating-point type, got float32, "
               "float32 and float64");
-    EXPECT_EQ(MessageOf<ValueError>([&] { Fused({q, kv, kv}, {.dropout_p = 1.5}); }),
+    EXPECT_EQ(MessageOf<ValueError>([&] {
+                  Fused({q, kv, kv}, {.dropout_p = 1.5});
+              }),
               "ScaledDotProductAttention: expected a probability in [0, 1], got 1.5");
     MessageOf<ValueError>([&] { Fused({q, nullptr, kv}, {}); });
 }

@@ -126,9 +126,13 @@ TEST(RotaryEmbedding, AnyNumberOfThreads) {
 TEST(RotaryEmbedding, Errors) {
     const auto x = Tensor::Zeros({2, 3, 4});
     const auto table = Tensor::Zeros({3, 2});
-    EXPECT_EQ(MessageOf<ShapeError>([&] { RotaryEmbedding(Tensor::Zeros({3, 5}), table, table); }),
+    EXPECT_EQ(MessageOf<ShapeError>([&] {
+                  RotaryEmbedding(Tensor::Zeros({3, 5}), table, table);
+              }),
               "RotaryEmbedding: expected x (..., T, D) with an even D, got (3, 5)");
-    EXPECT_EQ(MessageOf<ShapeError>([&] { RotaryEmbedding(x, table, Tensor::Zeros({2, 2})); }),
+    EXPECT_EQ(MessageOf<ShapeError>([&] {
+                  RotaryEmbedding(x, table, Tensor::Zeros({2, 2}));
+              }),
               "RotaryEmbedding: expected cos and sin (T, D / 2) = (3, 2), got (3, 2) and (2, 2)");
     const auto wide = Tensor::Zeros({3, 2}, DataType::kFLOAT64);
     EXPECT_EQ(MessageOf<DtypeError>([&] { RotaryEmbedding(x, wide, wide); }),

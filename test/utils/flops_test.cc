@@ -64,6 +64,31 @@ TEST(Flops, MatmulOfVectorsAndBroadcastBatches) {
 }
 
 // PyTorch leaves the bias out: an addition for each of 640 outputs, and backward 63 for each of 10 sums.
+// The products as PyTorch counts them, 28672 and 73728 (with the scores made again); and 5 and 6 operations a weight.
+TEST(Flops, AttentionAsPyTorchCountsPlusTheSoftmax) {
+    const std::vector<TensorSpec> inputs{With({2, 4, 8, 16}), With({2, 4, 8, 16}), With({2, 4, 8, 12})};
+    const int64_t weights = 2 * 4 * 8 * 8;
+    EXPECT_EQ(Forward("ScaledDotProductAttention", inputs, {With({2, 4, 8, 12})}),
+              Of(28672 + 5 * weights, 2 * 1024 + 2 * 768));
+    EXPECT_EQ(Backward("ScaledDotProductAttention", inputs, {With({2, 4, 8, 12})}).flops, 73728 + 6 * weights);
+    // Grouped heads do as much for each query head.
+    const std::vector<TensorSpec> grouped{With({2, 4, 8, 16}), With({2, 1, 8, 16}), With({2, 1, 8, 12})};
+    EXPECT_EQ(Forward("ScaledDotProductAttention", grouped, {With({2, 4, 8, 12})}).flops, 28672 + 5 * weights);
+    const std::vector<TensorSpec> constant{Without({2, 4, 8, 16}), Without({2, 4, 8, 16}), Without({2, 4, 8, 12})};
+    EXPECT_EQ(Backward("ScaledDotProductAttention", constant, {With({2, 4, 8, 12})}), Cost());
+}
+
+TEST(Flops, PartsOfLlamasBlocks) {
+    EXPECT_EQ(Forward("RMSNorm", {With({4, 10}), With({10})}, {With({4, 10})}), Of(4 * 40, 90));
+    EXPECT_EQ(Backward("RMSNorm", {With({4, 10}), With({10})}, {With({4, 10})}).flops, (1 + 6 + 2) * 40);
+    EXPECT_EQ(Forward("RotaryEmbedding", {With({3, 4}), Without({3, 2}), Without({3, 2})}, {With({3, 4})}),
+              Of(6 * 6, 36));
+    EXPECT_EQ(Backward("RotaryEmbedding", {With({3, 4}), Without({3, 2}), Without({3, 2})}, {With({3, 4})}).flops,
+              6 * 6);
+    EXPECT_EQ(Forward("SwiGLU", {With({5}), With({5})}, {With({5})}), Of(6 * 5, 15));
+    EXPECT_EQ(Backward("SwiGLU", {With({5}), With({5})}, {With({5})}), Of(12 * 5, 25));
+}
+
 TEST(Flops, LinearAsPyTorchCountsPlusTheBias) {
     const std::vector<TensorSpec> inputs = {With({64, 784}), With({10, 784}), With({10})};
     EXPECT_EQ(Forward("Linear", inputs, {With({64, 10})}), Of(1003520 + 640, 64 * 784 + 10 * 784 + 10 + 640));

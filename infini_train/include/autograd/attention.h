@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <optional>
-#include <vector>
 
 #include "infini_train/include/autograd/function.h"
 #include "infini_train/include/common/export.h"
@@ -54,7 +53,7 @@ private:
     double scale_ = 1.0;
     Generator::State draw_;
     size_t num_inputs_ = 0;
-    TensorPtr log_sums_;  // between Forward and SetupContext
+    TensorPtr statistics_;  // between Forward and SetupContext
 };
 
 }  // namespace infini_train::autograd

@@ -167,21 +167,21 @@ TensorList ScaledDotProductAttention::Forward(const TensorList &inputs) {
         draw_ = generator.Reserve((static_cast<uint64_t>(CheckedNumElements(dims, kType)) + 3) / 4);
     }
     auto output = HeadsInside(query, {dims[0], dims[1], dims[2], inputs[2]->Dim(3)});
-    log_sums_ = Tensor::Empty({dims[0], dims[1], dims[2]}, WideType(query->Dtype()), query->GetDevice());
+    statistics_ = Tensor::Empty({2, dims[0], dims[1], dims[2]}, WideType(query->Dtype()), query->GetDevice());
     if (CheckedNumElements(dims, kType) == 0) {
         output->Zero_();
         return {output};
     }
     const auto mask_view = mask != nullptr ? BroadcastTo(*mask, dims, kType) : nullptr;
     const kernels::AttentionSettings settings{scale_, is_causal_, dropout_p_, draw_};
-    Dispatch<kernels::AttentionForward>(query->GetDevice(), Ref(output), Ref(log_sums_), Ref(query), Ref(inputs[1]),
+    Dispatch<kernels::AttentionForward>(query->GetDevice(), Ref(output), Ref(statistics_), Ref(query), Ref(inputs[1]),
                                         Ref(inputs[2]), RefOrNull(mask_view), settings);
     return {output};
 }
 
 void ScaledDotProductAttention::SetupContext(const TensorList &inputs, const TensorList &outputs) {
     ctx_.SaveForBackward(
-        {inputs[0], inputs[1], inputs[2], num_inputs_ == 4 ? inputs[3] : nullptr, outputs[0], std::move(log_sums_)});
+        {inputs[0], inputs[1], inputs[2], num_inputs_ == 4 ? inputs[3] : nullptr, outputs[0], std::move(statistics_)});
 }
 
 TensorList ScaledDotProductAttention::Backward(const TensorList &grad_outputs) {

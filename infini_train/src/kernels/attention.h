@@ -9,9 +9,10 @@ namespace infini_train::kernels {
 
 // Query, output and their gradients are (B, H, T, D or Dv), key, value and theirs (B, Hkv, S, D or Dv), H a multiple of
 // Hkv, all of one floating-point type and of any strides. The mask is (B, H, T, S), stride 0 where it is broadcast:
-// bool or of that type; null data means none. `log_sums` is (B, H, T) and contiguous, float64 for float64 and float32
-// otherwise: for each query the logarithm of the sum of e^score, or infinity where it sees no key. 16-bit types are
-// computed in float and rounded once. No result depends on the number of threads.
+// bool or of that type; null data means none. `statistics` is (2, B, H, T) and contiguous, float64 for float64 and
+// float32 otherwise: each query's largest score, and the reciprocal of the sum of e^(score - largest); infinity and 0
+// where it sees no key. (Their combination, the logarithm of the sum of e^score, would lose the sum beside a mask of
+// -1e9.) 16-bit types are computed in float and rounded once. No result depends on the number of threads.
 
 struct AttentionSettings {
     double scale = 1.0;
@@ -23,7 +24,7 @@ struct AttentionSettings {
 };
 
 struct AttentionForward
-    : KernelTag<void(TensorRef output, TensorRef log_sums, ConstTensorRef query, ConstTensorRef key,
+    : KernelTag<void(TensorRef output, TensorRef statistics, ConstTensorRef query, ConstTensorRef key,
                      ConstTensorRef value, ConstTensorRef mask, const AttentionSettings &settings)> {
     static constexpr const char *kName = "AttentionForward";
 };
@@ -31,7 +32,7 @@ struct AttentionForward
 /// All three gradients.
 struct AttentionBackward
     : KernelTag<void(TensorRef grad_query, TensorRef grad_key, TensorRef grad_value, ConstTensorRef grad_output,
-                     ConstTensorRef output, ConstTensorRef log_sums, ConstTensorRef query, ConstTensorRef key,
+                     ConstTensorRef output, ConstTensorRef statistics, ConstTensorRef query, ConstTensorRef key,
                      ConstTensorRef value, ConstTensorRef mask, const AttentionSettings &settings)> {
     static constexpr const char *kName = "AttentionBackward";
 };

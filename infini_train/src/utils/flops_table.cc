@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "infini_train/src/utils/flops.h"
@@ -286,35 +287,31 @@ Cost RmsNorm(Call call) {
 Cost RmsNormBackward(Call call) {
     const int64_t n = In(call);
     Cost cost;
-    if (Needs(call, 0) || Needs(call, 1)) {
-        cost += {n, OutBytes(call) + InBytes(call)};
-    }
     if (Needs(call, 0)) {
         cost += {(5 + (At(call.inputs, 1).present ? 1 : 0)) * n, InBytes(call) + InBytes(call, 1)};
     }
     if (Needs(call, 1)) {
         cost += {2 * n, InBytes(call, 1)};
     }
-    return cost;
+    return cost.flops == 0 ? cost : cost + Cost{n, OutBytes(call) + InBytes(call)};
 }
 
-// (B, H, T, S) weights: 2 D for a score, scaled; 4 for the softmax as below; 2 Dv to sum the values. What causality
-// hides is counted too, as is usual.
-Cost Attention(Call call) {
-    const int64_t features = Dim(At(call.inputs, 0), -1), value_features = Dim(At(call.inputs, 2), -1);
+// B H T S weights, and D and Dv. What causality hides is counted too, as is usual.
+std::array<int64_t, 3> AttentionSizes(Call call) {
+    const int64_t features = Dim(At(call.inputs, 0), -1);
     const int64_t queries = features != 0 ? In(call) / features : 0;
-    return {queries * Dim(At(call.inputs, 1), 2) * (2 * features + 2 * value_features + 5), AllBytes(call)};
+    return {queries * Dim(At(call.inputs, 1), 2), features, Dim(At(call.inputs, 2), -1)};
 }
-// The scores again, the gradient of the weights, dv, dq and dk: 3 products over D or for it, 2 for Dv; and 6 for the
-// weights and the softmax's gradient.
+// A weight: 2 D for the score, scaled; 4 for the softmax as below; 2 Dv to sum the values.
+Cost Attention(Call call) {
+    const auto [weights, d, dv] = AttentionSizes(call);
+    return {weights * (2 * d + 2 * dv + 5), AllBytes(call)};
+}
+// The score again, dq and dk: 6 D. The weight's gradient and dv: 4 Dv. And 6 for the softmax and its gradient.
 Cost AttentionBackward(Call call) {
-    if (!Needs(call, 0) && !Needs(call, 1) && !Needs(call, 2)) {
-        return {};
-    }
-    const int64_t features = Dim(At(call.inputs, 0), -1), value_features = Dim(At(call.inputs, 2), -1);
-    const int64_t queries = features != 0 ? In(call) / features : 0;
-    return {queries * Dim(At(call.inputs, 1), 2) * (6 * features + 4 * value_features + 6),
-            2 * Total(call.inputs) + 2 * OutBytes(call)};
+    const auto [weights, d, dv] = AttentionSizes(call);
+    const bool needed = Needs(call, 0) || Needs(call, 1) || Needs(call, 2);
+    return needed ? Cost{weights * (6 * d + 4 * dv + 6), 2 * Total(call.inputs) + 2 * OutBytes(call)} : Cost();
 }
 
 // A pair: 4 multiplications, an addition and a subtraction; dx is turned back.
@@ -334,14 +331,8 @@ Cost RotaryBackward(Call call) {
 
 // silu(x) u = x s u with s the sigmoid of x, 4. Backward: s again; dx = g u (s (1 + x (1 - s))): 6; du = g (x s): 2.
 Cost SwiGluBackward(Call call) {
-    Cost cost;
-    if (Needs(call, 0)) {
-        cost += {6 * Out(call), InBytes(call)};
-    }
-    if (Needs(call, 1)) {
-        cost += {2 * Out(call), InBytes(call)};
-    }
-    return cost.bytes == 0 ? cost : cost + Cost{4 * Out(call), AllBytes(call)};
+    const int64_t flops = (Needs(call, 0) ? 6 : 0) + (Needs(call, 1) ? 2 : 0);
+    return flops == 0 ? Cost() : Cost{(flops + 4) * Out(call), 2 * Total(call.inputs) + OutBytes(call)};
 }
 
 // Compare for the maximum, subtract it, exp, add up, and divide (Softmax) or subtract the logarithm (LogSoftmax).

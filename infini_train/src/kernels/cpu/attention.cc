@@ -8,9 +8,9 @@ namespace infini_train {
 namespace cpu {
 namespace {
 
-void ForwardKernel(TensorRef output, TensorRef log_sums, ConstTensorRef query, ConstTensorRef key, ConstTensorRef value,
-                   ConstTensorRef mask, const kernels::AttentionSettings &settings) {
-    const AttentionOperands x{query, key, value, mask, settings, output, log_sums, {}, {}, {}, {}};
+void ForwardKernel(TensorRef output, TensorRef statistics, ConstTensorRef query, ConstTensorRef key,
+                   ConstTensorRef value, ConstTensorRef mask, const kernels::AttentionSettings &settings) {
+    const AttentionOperands x{query, key, value, mask, settings, output, statistics, {}, {}, {}, {}};
     query.dtype == DataType::kFLOAT64 ? AttentionForwardDouble(x) : AttentionForwardFloat(x);
 }
 
@@ -19,10 +19,10 @@ TensorRef ReadOnly(const ConstTensorRef &x) {
 }
 
 void BackwardKernel(TensorRef grad_query, TensorRef grad_key, TensorRef grad_value, ConstTensorRef grad_output,
-                    ConstTensorRef output, ConstTensorRef log_sums, ConstTensorRef query, ConstTensorRef key,
+                    ConstTensorRef output, ConstTensorRef statistics, ConstTensorRef query, ConstTensorRef key,
                     ConstTensorRef value, ConstTensorRef mask, const kernels::AttentionSettings &settings) {
     const AttentionOperands x{
-        query,       key,        value,    mask,      settings, ReadOnly(output), ReadOnly(log_sums),
+        query,       key,        value,    mask,      settings, ReadOnly(output), ReadOnly(statistics),
         grad_output, grad_query, grad_key, grad_value};
     query.dtype == DataType::kFLOAT64 ? AttentionBackwardDouble(x) : AttentionBackwardFloat(x);
 }

@@ -9,7 +9,7 @@ namespace infini_train::cpu {
 struct AttentionOperands {
     ConstTensorRef query, key, value, mask;
     kernels::AttentionSettings settings;
-    TensorRef output, log_sums;  // written by the forward pass, read by the backward pass
+    TensorRef output, statistics;  // written by the forward pass, read by the backward pass
     ConstTensorRef grad_output;
     TensorRef grad_query, grad_key, grad_value;
 };

@@ -1,5 +1,5 @@
-// The backward pass of attention. The weights P are computed again from the scores and the logarithms of their sums;
-// with F what dropout multiplies them by, O = (P F) v and G the gradient of O:
+// The backward pass of attention. The weights P are computed again from the scores, their maximum and their sum; with F
+// what dropout multiplies them by, O = (P F) v and G the gradient of O:
 //
 //     dv = (P F)^T G,   dS = P (F (G v^T) - sum(G O)),   dq = scale dS k,   dk = scale dS^T q
 //
@@ -45,7 +45,7 @@ public:
           grad_query_(x.grad_query),
           grad_key_(x.grad_key),
           grad_value_(x.grad_value),
-          log_sums_(x.log_sums.template Data<C>()),
+          statistics_(x.statistics.template Data<C>()),
           width_(Padded<C>(p_.features)),
           value_width_(Padded<C>(p_.value_features)) {
         const int64_t heads = p_.batch * p_.key_heads;
@@ -105,7 +105,7 @@ private:
         C *query_columns, *grad_columns, *query_rows, *grad_rows, *key_rows;
         C *weights, *grad_scores, *grad_query, *grad_key, *grad_value;
         C *rows, *more_rows, *mask, *keep;
-        HWY_ALIGN C log_sums[kBlock], along[kBlock];
+        HWY_ALIGN C max[kBlock], inverse[kBlock], along[kBlock];
     };
 
     int64_t Room() const {
@@ -158,9 +158,12 @@ private:
         PackRows(grads, count, p_.value_features, room.grad_rows);
         const auto outputs = output_.Rows(b, h, query, count, room.more_rows);
         // Columns that hold no query get no weight.
-        std::fill_n(room.log_sums, kBlock, std::numeric_limits<C>::infinity());
+        std::fill_n(room.max, kBlock, std::numeric_limits<C>::infinity());
+        std::fill_n(room.inverse, kBlock, C{0});
         std::fill_n(room.along, kBlock, C{0});
-        std::copy_n(log_sums_ + (b * p_.heads + h) * p_.queries + query, count, room.log_sums);
+        const C *const largest = statistics_ + (b * p_.heads + h) * p_.queries + query;
+        std::copy_n(largest, count, room.max);
+        std::copy_n(largest + p_.batch * p_.heads * p_.queries, count, room.inverse);
         for (int64_t i = 0; i < count; ++i) {
             room.along[i] =
                 static_cast<C>(SumRows(p_.value_features, grads.data + i * grads.ld, outputs.data + i * outputs.ld,
@@ -168,12 +171,12 @@ private:
         }
         for (int64_t key = first; key < end; key += kBlock) {
             const ScoreBlock block = p_.Block(b, h, query, count, key, std::min(kBlock, end - key));
-            RunBlock(block, key - first, key > first, room);
+            RunBlock(block, key - first, end, key > first, room);
         }
     }
 
-    // `at` is the block's place in the part.
-    void RunBlock(const ScoreBlock &block, int64_t at, bool accumulate, Workspace &room) const {
+    // `at` is the block's place in the part, of which the queries see the keys before `end`.
+    void RunBlock(const ScoreBlock &block, int64_t at, int64_t end, bool accumulate, Workspace &room) const {
         const int64_t key_head = block.h / p_.group;
         const auto seen_tiles = [&](int64_t features) HWY_ATTR {
             return [&block, features](int64_t j, int64_t, int64_t i, int64_t width) HWY_ATTR {
@@ -196,6 +199,9 @@ private:
         for (int64_t i = 0; i < block.queries; i += kColumns) {
             block.queries - i > kLanes ? Weigh<2>(block, i, room) : Weigh<1>(block, i, room);
         }
+        const int64_t next = block.key + kBlock, more = std::clamp<int64_t>(end - next, 0, kBlock);
+        key_.Prefetch(block.b, key_head, next, more);
+        value_.Prefetch(block.b, key_head, next, more);
         const auto seeing_queries = [&](int64_t j, int64_t, int64_t, int64_t) HWY_ATTR {
             return Steps{block.FirstToSee(j), block.queries};
         };
@@ -222,20 +228,22 @@ private:
         const C *const keep = p_.drops ? room.keep + panel : nullptr;
         const int64_t whole = block.Seen(i), some = block.Seen(i + kVectors * kLanes - 1);
         const auto scale = hn::Set(d, p_.scale);
-        Vector log_sum[kVectors], along[kVectors];
+        Vector max[kVectors], inverse[kVectors], factor[kVectors], along[kVectors];
         for (int v = 0; v < kVectors; ++v) {
-            log_sum[v] = hn::Load(d, room.log_sums + i + v * kLanes);
+            max[v] = hn::Load(d, room.max + i + v * kLanes);
+            inverse[v] = hn::Load(d, room.inverse + i + v * kLanes);
+            factor[v] = hn::Mul(inverse[v], scale);
             along[v] = hn::Load(d, room.along + i + v * kLanes);
         }
         for (int64_t j = 0; j < some; ++j) {
             HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
                 const int64_t at = j * kBlock + v * kLanes;
                 const int64_t in_panel = j * kColumns + v * kLanes;
-                auto score = hn::MulSub(hn::Load(d, weights + at), scale, log_sum[v]);
+                auto score = hn::Mul(hn::Load(d, weights + at), scale);
                 if (mask != nullptr) {
                     score = hn::Add(score, hn::LoadU(d, mask + in_panel));
                 }
-                auto weight = Exp(d, score);
+                auto weight = Exp(d, hn::Sub(score, max[v]));
                 auto grad = hn::Load(d, grads + at);
                 if (j >= whole) {
                     const int64_t first = std::max<int64_t>(0, block.FirstToSee(j) - i - v * kLanes);
@@ -243,14 +251,14 @@ private:
                     weight = hn::IfThenZeroElse(hidden, weight);
                     grad = hn::IfThenZeroElse(hidden, grad);
                 }
-                auto kept = weight;
+                auto kept = hn::Mul(weight, inverse[v]);
                 if (keep != nullptr) {
-                    const auto factor = hn::LoadU(d, keep + in_panel);
-                    kept = hn::Mul(weight, factor);
-                    grad = hn::Mul(grad, factor);
+                    const auto keeping = hn::LoadU(d, keep + in_panel);
+                    kept = hn::Mul(kept, keeping);
+                    grad = hn::Mul(grad, keeping);
                 }
                 hn::Store(kept, d, weights + at);
-                hn::Store(hn::Mul(hn::Mul(weight, scale), hn::Sub(grad, along[v])), d, grads + at);
+                hn::Store(hn::Mul(hn::Mul(weight, factor[v]), hn::Sub(grad, along[v])), d, grads + at);
             }
         }
         for (int64_t j = some; j < block.keys; ++j) {
@@ -283,7 +291,7 @@ private:
     const AttentionProblem<C> p_;
     const HeadReader<C> query_, key_, value_, output_, grad_output_;
     const HeadWriter<C> grad_query_, grad_key_, grad_value_;
-    const C *const log_sums_;
+    const C *const statistics_;
     const int64_t width_, value_width_;  // of rows of sums
     int64_t part_ = 0, parts_ = 0;       // keys in a part, a multiple of kBlock, and parts of a head
 };

@@ -10,7 +10,6 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -35,7 +34,7 @@ public:
           key_(x.key),
           value_(x.value),
           output_(x.output),
-          log_sums_(x.log_sums.template Data<C>()),
+          statistics_(x.statistics.template Data<C>()),
           width_(Padded<C>(p_.value_features)) {}
 
     void Run() const {
@@ -163,11 +162,12 @@ private:
         for (int64_t j = 0; j < some; ++j) {
             HWY_UNROLL(2) for (int v = 0; v < kVectors; ++v) {
                 C *const at = column + j * kBlock + v * kLanes;
-                auto score = hn::MulSub(hn::Load(d, at), scale, base[v]);
+                // In the order of above: beside a mask of -1e9 another one would be another score.
+                auto score = hn::Mul(hn::Load(d, at), scale);
                 if (mask != nullptr) {
                     score = hn::Add(score, hn::LoadU(d, mask + j * kColumns + v * kLanes));
                 }
-                auto weight = Exp(d, score);
+                auto weight = Exp(d, hn::Sub(score, base[v]));
                 if (j >= whole) {
                     weight = hn::IfThenZeroElse(hidden(j, v), weight);
                 }
@@ -208,18 +208,21 @@ private:
     // Divides the sums by the total weights. What has seen nothing gets zeros, whatever the hidden values are.
     void Finish(int64_t b, int64_t h, int64_t query, int64_t count, const Workspace &room) const {
         const Tag d;
-        C *const log_sums = log_sums_ + (b * p_.heads + h) * p_.queries + query;
+        C *const largest = statistics_ + (b * p_.heads + h) * p_.queries + query;
+        C *const inverse = largest + p_.batch * p_.heads * p_.queries;
         for (int64_t i = 0; i < count; ++i) {
             C *row = room.sums + i * width_;
             if (room.total[i] == C{0}) {
                 std::fill_n(row, width_, C{0});
-                log_sums[i] = kInfinity;
+                largest[i] = kInfinity;
+                inverse[i] = 0;
             } else {
-                const auto factor = hn::Set(d, 1 / room.total[i]);
+                largest[i] = room.max[i];
+                inverse[i] = 1 / room.total[i];
+                const auto factor = hn::Set(d, inverse[i]);
                 for (int64_t j = 0; j < width_; j += kLanes) {
                     hn::Store(hn::Mul(hn::Load(d, row + j), factor), d, row + j);
                 }
-                log_sums[i] = room.max[i] + std::log(room.total[i]);
             }
             output_.Row(b, h, query + i, row);
         }
@@ -228,7 +231,7 @@ private:
     const AttentionProblem<C> p_;
     const HeadReader<C> query_, key_, value_;
     const HeadWriter<C> output_;
-    C *const log_sums_;
+    C *const statistics_;
     const int64_t width_;  // of a row of sums
 };
 
