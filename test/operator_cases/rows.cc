@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "infini_train/include/autograd/activations.h"
+#include "infini_train/include/autograd/attention.h"
 #include "infini_train/include/autograd/cast.h"
 #include "infini_train/include/autograd/comparison.h"
 #include "infini_train/include/autograd/conv.h"
@@ -15,6 +16,7 @@
 #include "infini_train/include/autograd/outer.h"
 #include "infini_train/include/autograd/pooling.h"
 #include "infini_train/include/autograd/reduction.h"
+#include "infini_train/include/autograd/rotary.h"
 #include "infini_train/include/autograd/scatter.h"
 #include "infini_train/include/autograd/softmax.h"
 #include "infini_train/include/autograd/sparse.h"
@@ -43,6 +45,7 @@ OperatorRows ElementwiseRows() {
         {"Sigmoid/plain", Apply<Sigmoid>()},
         {"Relu/plain", Apply<Relu>(), true, true},
         {"Silu/plain", Apply<Silu>()},
+        {"SwiGLU/plain", Apply<SwiGLU>()},
         {"Gelu/exact", Apply<Gelu>(false)},
         {"Gelu/tanh", Apply<Gelu>(true)},
         {"Pow/2", Apply<Pow>(2)},
@@ -97,6 +100,8 @@ OperatorRows ReductionRows() {
         {"LayerNorm/last", Apply<LayerNorm>()},
         {"LayerNorm/last_two", Apply<LayerNorm>()},
         {"LayerNorm/plain", Apply<LayerNorm>()},
+        {"RMSNorm/weight", Apply<RMSNorm>(1e-5)},
+        {"RMSNorm/plain", Apply<RMSNorm>(0.1)},
         {"CrossEntropy/mean", Apply<CrossEntropy>()},
         {"CrossEntropy/sum", Apply<CrossEntropy>(-100, 0.0, Reduction::kSum)},
         {"CrossEntropy/none", Apply<CrossEntropy>(-100, 0.0, Reduction::kNone)},
@@ -137,6 +142,12 @@ OperatorRows ProductRows() {
         {"Conv2d/stride2_pad1x2", Apply<Conv2d>(Size2d(2), Size2d(1, 2))},
         {"Conv2d/dilation2", Apply<Conv2d>(Size2d(1), Size2d(0), Size2d(2))},
         {"Conv2d/groups2", Apply<Conv2d>(Size2d(1), Size2d(1), Size2d(1), 2)},
+        {"ScaledDotProductAttention/plain", Apply<ScaledDotProductAttention>()},
+        {"ScaledDotProductAttention/causal", Apply<ScaledDotProductAttention>(true)},
+        {"ScaledDotProductAttention/bool_mask", Apply<ScaledDotProductAttention>()},
+        {"ScaledDotProductAttention/added_mask", Apply<ScaledDotProductAttention>(true, 0.0, std::optional(0.5))},
+        {"RotaryEmbedding/halves", Apply<RotaryEmbedding>()},
+        {"RotaryEmbedding/interleaved", Apply<RotaryEmbedding>(true)},
         {"MaxPool2d/2", max_pool(2, 2, 0, 1, false)},
         {"MaxPool2d/3_stride2_pad1", max_pool(3, 2, 1, 1, false)},
         {"MaxPool2d/ceil", max_pool({2, 3}, 2, 0, 1, true)},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "infini_train/include/autograd/elementwise_base.h"
+#include "infini_train/include/autograd/function.h"
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/common/tensor_fwd.h"
 
@@ -50,6 +51,20 @@ protected:
 
 private:
     const bool tanh_approximation_;
+};
+
+/// silu(gate) * up, the gated linear unit of LLaMA's feed-forward layers (Shazeer, "GLU variants improve Transformer",
+/// 2020), in one pass. Inputs are gate and up, of the same dims and floating-point type (ShapeError, DtypeError), often
+/// the halves of one tensor.
+class INFINI_TRAIN_EXPORT SwiGLU : public Function {
+public:
+    static constexpr char kType[] = "SwiGLU";
+
+    SwiGLU() : Function(kType) {}
+
+    TensorList Forward(const TensorList &inputs) override;
+    void SetupContext(const TensorList &inputs, const TensorList &outputs) override;
+    TensorList Backward(const TensorList &grad_outputs) override;
 };
 
 }  // namespace infini_train::autograd

@@ -40,4 +40,26 @@ private:
     TensorPtr mean_, rstd_;  // between Forward and SetupContext
 };
 
+/// x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang and Sennrich, "Root mean square layer
+/// normalization", 2019).
+///
+/// Inputs are x (..., n) and, optional or null, a weight (n) of the same floating-point type (DtypeError, ShapeError).
+class INFINI_TRAIN_EXPORT RMSNorm : public Function {
+public:
+    static constexpr char kType[] = "RMSNorm";
+
+    explicit RMSNorm(double eps = 1e-5) : Function(kType), eps_(eps) {}
+
+    TensorList Forward(const TensorList &inputs) override;
+    void SetupContext(const TensorList &inputs, const TensorList &outputs) override;
+    TensorList Backward(const TensorList &grad_outputs) override;
+
+private:
+    TensorList ComposedBackward(const TensorPtr &grad, const TensorPtr &x, const TensorPtr &weight) const;
+
+    const double eps_;
+    size_t num_inputs_ = 0;
+    TensorPtr rstd_;  // between Forward and SetupContext
+};
+
 }  // namespace infini_train::autograd

@@ -87,20 +87,27 @@ private:
     const int64_t length_;
 };
 
-/// Pieces of `split_size` positions of a dimension, the last one maybe smaller: as many outputs, all of them views.
-/// Throws ValueError for a size below 1, ShapeError for a tensor without dimensions.
+/// Pieces of `split_size` positions of a dimension, the last one maybe smaller, or pieces of the given sizes: as many
+/// outputs, all of them views. Throws ValueError for a size below 1 (below 0 where they are given), ShapeError for a
+/// tensor without dimensions and for sizes that don't add up to the dimension's.
 class INFINI_TRAIN_EXPORT Split : public Function {
 public:
     static constexpr char kType[] = "Split";
 
-    explicit Split(int64_t split_size, int64_t dim = 0) : Function(kType), split_size_(split_size), dim_(dim) {}
+    explicit Split(int64_t split_size, int64_t dim = 0) : Function(kType), given_(false), split_size_(split_size), dim_(dim) {}
+    explicit Split(std::vector<int64_t> sizes, int64_t dim = 0)
+        : Function(kType), given_(true), sizes_(std::move(sizes)), dim_(dim) {}
 
     TensorList Forward(const TensorList &inputs) override;
     void SetupContext(const TensorList &inputs, const TensorList &outputs) override;
     TensorList Backward(const TensorList &grad_outputs) override;
 
 private:
-    const int64_t split_size_;
+    void SetSizes(int64_t total);
+
+    const bool given_;
+    const int64_t split_size_ = 0;
+    std::vector<int64_t> sizes_;  // of the outputs
     int64_t dim_;
     std::vector<int64_t> input_dims_;
 };

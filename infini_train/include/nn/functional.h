@@ -72,8 +72,9 @@ INFINI_TRAIN_EXPORT TensorPtr Slice(const TensorPtr &input, int64_t dim, int64_t
 /// Tensors one after the other along a new dimension, or along one that they have.
 INFINI_TRAIN_EXPORT TensorPtr Stack(const TensorList &inputs, int64_t dim = 0);
 INFINI_TRAIN_EXPORT TensorPtr Concat(const TensorList &inputs, int64_t dim = 0);
-/// Views of `split_size` positions each along a dimension, the last one maybe smaller.
+/// Views of `split_size` positions each along a dimension, the last one maybe smaller, or of the given sizes.
 INFINI_TRAIN_EXPORT TensorList Split(const TensorPtr &input, int64_t split_size, int64_t dim = 0);
+INFINI_TRAIN_EXPORT TensorList Split(const TensorPtr &input, const std::vector<int64_t> &sizes, int64_t dim = 0);
 /// `value` where `mask` is true.
 INFINI_TRAIN_EXPORT TensorPtr MaskedFill(const TensorPtr &input, const TensorPtr &mask, Scalar value);
 
@@ -98,6 +99,25 @@ INFINI_TRAIN_EXPORT TensorPtr Embedding(const TensorPtr &indices, const TensorPt
 INFINI_TRAIN_EXPORT TensorPtr LayerNorm(const TensorPtr &input, const std::vector<int64_t> &normalized_shape,
                                         const TensorPtr &weight = nullptr, const TensorPtr &bias = nullptr,
                                         double eps = 1e-5);
+/// Over the last dimension; the weight, of its size, may be null.
+INFINI_TRAIN_EXPORT TensorPtr RmsNorm(const TensorPtr &input, const TensorPtr &weight = nullptr, double eps = 1e-5);
+/// x (..., T, D), cos and sin (T, D / 2). Pairs of features are (2 i, 2 i + 1) if `interleaved`, else (i, i + D / 2).
+INFINI_TRAIN_EXPORT TensorPtr RotaryEmbedding(const TensorPtr &x, const TensorPtr &cos, const TensorPtr &sin,
+                                              bool interleaved = false);
+/// silu(gate) * up.
+INFINI_TRAIN_EXPORT TensorPtr SwiGlu(const TensorPtr &gate, const TensorPtr &up);
+
+struct AttentionOptions {
+    TensorPtr mask = nullptr;  ///< bool (true: may look) or added to the scores; broadcasts to (B, H, T, S)
+    double dropout_p = 0.0;    ///< drops weights whenever it isn't 0: the caller knows whether this is training
+    bool is_causal = false;    ///< query t of T sees the keys up to t + S - T: the last query sees all
+    std::optional<double> scale = std::nullopt;  ///< 1 / sqrt(D) if there is none
+    Generator *generator = nullptr;              ///< DefaultGenerator() if null
+};
+/// Query (B, H, T, D), key (B, Hkv, S, D) and value (B, Hkv, S, Dv) of any strides give (B, H, T, Dv), which lies in
+/// memory as (B, T, H, Dv). H is a multiple of Hkv. Never makes the T x S matrix.
+INFINI_TRAIN_EXPORT TensorPtr ScaledDotProductAttention(const TensorPtr &query, const TensorPtr &key,
+                                                        const TensorPtr &value, const AttentionOptions &options = {});
 /// The input itself unless `training`.
 INFINI_TRAIN_EXPORT TensorPtr Dropout(const TensorPtr &input, double p = 0.5, bool training = true,
                                       Generator *generator = nullptr);

@@ -4,6 +4,8 @@
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/autograd/fused.h"
+#include "infini_train/src/autograd/operands.h"
+#include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/elementwise.h"
 
 namespace infini_train {
@@ -74,6 +76,33 @@ TensorPtr Gelu::InputGrad(const TensorPtr &grad, const TensorPtr &x) {
         return FusedBackward(tanh_approximation_ ? BinaryOp::kGeluTanhBackward : BinaryOp::kGeluBackward, grad, x);
     }
     return grad->Mul(tanh_approximation_ ? TanhGeluDerivative(x) : ExactGeluDerivative(x));
+}
+
+TensorList SwiGLU::Forward(const TensorList &inputs) {
+    CheckInputs(kType, inputs, 2);
+    const auto &gate = inputs[0];
+    const auto &up = inputs[1];
+    if (!IsFloatingPoint(gate->Dtype()) || up->Dtype() != gate->Dtype()) {
+        Throw<DtypeError>("{}: expected gate and up of one floating-point type, got {} and {}", kType,
+                          ToString(gate->Dtype()), ToString(up->Dtype()));
+    }
+    if (up->Dims() != gate->Dims()) {
+        Throw<ShapeError>("{}: expected gate and up of the same dims, got {} and {}", kType, FormatDims(gate->Dims()),
+                          FormatDims(up->Dims()));
+    }
+    return {gate->Silu()->Mul(up)};
+}
+
+void SwiGLU::SetupContext(const TensorList &inputs, const TensorList & /*outputs*/) {
+    ctx_.SaveForBackward(inputs);
+}
+
+TensorList SwiGLU::Backward(const TensorList &grad_outputs) {
+    const TensorList saved = ctx_.GetSavedTensors();
+    const TensorPtr &gate = saved[0], &up = saved[1], &grad = grad_outputs[0];
+    const TensorPtr s = gate->Sigmoid();
+    return {ctx_.needs_input_grad(0) ? grad->Mul(up)->Mul(s->Mul(gate->Mul(Scalar(1) - s)->Add(1))) : nullptr,
+            ctx_.needs_input_grad(1) ? grad->Mul(gate->Mul(s)) : nullptr};
 }
 
 }  // namespace autograd

@@ -5,6 +5,7 @@
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/sum_to.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/normalization.h"
 #include "infini_train/src/tensor/ref.h"
@@ -144,6 +145,61 @@ TensorList LayerNorm::ComposedBackward(const TensorPtr &grad, const TensorPtr &x
         grads[2] = g->Sum(0)->Reshape(shape_)->To(dtype);
     }
     grads.resize(num_inputs_);
+    return grads;
+}
+
+TensorList RMSNorm::Forward(const TensorList &inputs) {
+    if (inputs.empty() || inputs.size() > 2) {
+        Throw<ValueError>("{}: expected x and maybe a weight, got {} inputs", kType, inputs.size());
+    }
+    num_inputs_ = inputs.size();
+    const auto &x = inputs[0];
+    const TensorPtr weight = InputOrNull(inputs, 1);
+    CheckOperands(kType, weight == nullptr ? TensorList{x} : inputs);
+    if (!IsFloatingPoint(x->Dtype())) {
+        Throw<DtypeError>("{}: expected a floating-point tensor, got {}", kType, ToString(x->Dtype()));
+    }
+    if (x->NumDims() == 0) {
+        Throw<ShapeError>("{}: expected at least one dimension, got ()", kType);
+    }
+    if (weight != nullptr && weight->Dims() != std::vector<int64_t>{x->Dim(-1)}) {
+        Throw<ShapeError>("{}: expected a weight ({},), got {}", kType, x->Dim(-1), FormatDims(weight->Dims()));
+    }
+    if (weight != nullptr && weight->Dtype() != x->Dtype()) {
+        Throw<DtypeError>("{}: expected a weight of {}, got {}", kType, ToString(x->Dtype()),
+                          ToString(weight->Dtype()));
+    }
+    const DataType wide = StatisticsType(x->Dtype());
+    auto y = x->To(wide);
+    y = y->Mul(y->Square()->Mean(-1, true)->Add(eps_)->Rsqrt());
+    return {(weight != nullptr ? y->Mul(weight) : y)->To(x->Dtype())};
+}
+
+void RMSNorm::SetupContext(const TensorList &inputs, const TensorList & /*outputs*/) {
+    ctx_.SaveForBackward({inputs[0], InputOrNull(inputs, 1), std::move(rstd_)});
+}
+
+TensorList RMSNorm::Backward(const TensorList &grad_outputs) {
+    const TensorList saved = ctx_.GetSavedTensors();
+    return ComposedBackward(grad_outputs[0], saved[0], saved[1]);
+}
+
+// The same of operators that can be differentiated again.
+TensorList RMSNorm::ComposedBackward(const TensorPtr &grad, const TensorPtr &x, const TensorPtr &weight) const {
+    const DataType dtype = x->Dtype();
+    const DataType wide = StatisticsType(dtype);
+    const auto g = grad->To(wide);
+    const auto values = x->To(wide);
+    const auto rstd = values->Square()->Mean(-1, true)->Add(eps_)->Rsqrt();
+    const auto xhat = values->Mul(rstd);
+    TensorList grads(num_inputs_);
+    if (ctx_.needs_input_grad(0)) {
+        const auto scaled = weight == nullptr ? g : g->Mul(weight->To(wide));
+        grads[0] = scaled->Sub(xhat->Mul(scaled->Mul(xhat)->Mean(-1, true)))->Mul(rstd)->To(dtype);
+    }
+    if (weight != nullptr && ctx_.needs_input_grad(1)) {
+        grads[1] = SumTo(g->Mul(xhat), weight->Dims())->To(dtype);
+    }
     return grads;
 }
 

@@ -145,16 +145,17 @@ TensorPtr SliceGrad(const TensorPtr &grad, const std::vector<int64_t> &input_dim
     return std::make_shared<SliceBackward>(input_dims, slices)->Apply({grad})[0];
 }
 
-TensorPtr JoinGrads(const TensorList &grads, const std::vector<int64_t> &input_dims, int64_t dim, int64_t piece_size,
-                    bool drops_dim) {
+TensorPtr JoinGrads(const TensorList &grads, const std::vector<int64_t> &input_dims, int64_t dim,
+                    const std::vector<int64_t> &sizes, bool drops_dim) {
     TensorList present;
     std::vector<Piece> pieces;
+    int64_t start = 0;
     for (size_t i = 0; i < grads.size(); ++i) {
         if (grads[i] != nullptr) {
-            const int64_t start = static_cast<int64_t>(i) * piece_size;
             present.push_back(grads[i]);
-            pieces.push_back({start, std::min(piece_size, input_dims[static_cast<size_t>(dim)] - start)});
+            pieces.push_back({start, sizes[i]});
         }
+        start += sizes[i];
     }
     if (present.empty()) {
         return nullptr;

@@ -19,10 +19,10 @@ TensorPtr UnsqueezeView(const Tensor &tensor, int64_t dim);
 /// The gradient of what a Slice took from a tensor of `input_dims`: zeros around `grad`. Differentiable.
 TensorPtr SliceGrad(const TensorPtr &grad, const std::vector<int64_t> &input_dims, const std::vector<DimSlice> &slices);
 
-/// The gradient of a tensor of `input_dims` that was cut along `dim` into pieces of `piece_size` positions, the last
-/// one maybe smaller; a null gradient stands for zeros. Where `drops_dim`, the pieces of size 1 have lost the
+/// The gradient of a tensor of `input_dims` that was cut along `dim` into pieces of these sizes; a null gradient stands
+/// for zeros. Where `drops_dim`, the pieces of size 1 have lost the
 /// dimension. Null if all are. Differentiable.
-TensorPtr JoinGrads(const TensorList &grads, const std::vector<int64_t> &input_dims, int64_t dim, int64_t piece_size,
-                    bool drops_dim);
+TensorPtr JoinGrads(const TensorList &grads, const std::vector<int64_t> &input_dims, int64_t dim,
+                    const std::vector<int64_t> &sizes, bool drops_dim);
 
 }  // namespace infini_train::autograd

@@ -128,20 +128,41 @@ TensorList Narrow::Forward(const TensorList &inputs) {
 
 TensorList Split::Forward(const TensorList &inputs) {
     CheckInputs(kType, inputs, 1);
-    if (split_size_ < 1) {
-        Throw<ValueError>("Split: expected pieces of at least one position, got {}", split_size_);
-    }
     const Tensor &input = *inputs[0];
     dim_ = RealDim(dim_, input, kType);
-    const int64_t size = input.Dims()[static_cast<size_t>(dim_)];
+    SetSizes(input.Dims()[static_cast<size_t>(dim_)]);
     TensorList outputs;
     int64_t start = 0;
-    do {
-        const DimSlice piece{dim_, start, std::min(split_size_, size - start), 1};
+    for (const int64_t size : sizes_) {
+        const DimSlice piece{dim_, start, size, 1};
         outputs.push_back(SliceView(input, {&piece, 1}));
-        start += piece.length;
-    } while (start < size);
+        start += size;
+    }
     return outputs;
+}
+
+void Split::SetSizes(int64_t total) {
+    if (!given_) {
+        if (split_size_ < 1) {
+            Throw<ValueError>("Split: expected pieces of at least one position, got {}", split_size_);
+        }
+        sizes_.assign(static_cast<size_t>(total / split_size_), split_size_);
+        if (total % split_size_ != 0 || total == 0) {
+            sizes_.push_back(total % split_size_);
+        }
+        return;
+    }
+    int64_t left = total;
+    for (const int64_t size : sizes_) {
+        if (size < 0) {
+            Throw<ValueError>("Split: expected pieces of at least 0 positions, got {}", FormatDims(sizes_));
+        }
+        left = size <= left ? left - size : -1;
+    }
+    if (left != 0) {
+        Throw<ShapeError>("Split: expected pieces that add up to the {} positions of dimension {}, got {}", total, dim_,
+                          FormatDims(sizes_));
+    }
 }
 
 void Split::SetupContext(const TensorList &inputs, const TensorList &) {
@@ -150,7 +171,7 @@ void Split::SetupContext(const TensorList &inputs, const TensorList &) {
 }
 
 TensorList Split::Backward(const TensorList &grad_outputs) {
-    return {JoinGrads(grad_outputs, input_dims_, dim_, split_size_, false)};
+    return {JoinGrads(grad_outputs, input_dims_, dim_, sizes_, false)};
 }
 
 TensorList Tril::Forward(const TensorList &inputs) {

@@ -201,7 +201,7 @@ void Unbind::SetupContext(const TensorList &inputs, const TensorList &) {
 }
 
 TensorList Unbind::Backward(const TensorList &grad_outputs) {
-    return {JoinGrads(grad_outputs, input_dims_, dim_, 1, true)};
+    return {JoinGrads(grad_outputs, input_dims_, dim_, std::vector<int64_t>(grad_outputs.size(), 1), true)};
 }
 
 TensorList Contiguous::Forward(const TensorList &inputs) {

@@ -1,5 +1,6 @@
 #include "infini_train/include/nn/modules/activations.h"
 
+#include "infini_train/include/nn/functional.h"
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/common/format.h"
@@ -39,6 +40,11 @@ std::string Gelu::ExtraRepr() const {
 TensorList NewGELU::Forward(const TensorList &inputs) {
     CheckModuleInputs(*this, inputs, 1);
     return {inputs[0]->Gelu(/*tanh_approximation=*/true)};
+}
+
+TensorList SwiGLU::Forward(const TensorList &inputs) {
+    CheckModuleInputs(*this, inputs, 2);
+    return {function::SwiGlu(inputs[0], inputs[1])};
 }
 
 TensorList Softmax::Forward(const TensorList &inputs) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "infini_train/include/autograd/activations.h"
+#include "infini_train/include/autograd/attention.h"
 #include "infini_train/include/autograd/conv.h"
 #include "infini_train/include/autograd/dropout.h"
 #include "infini_train/include/autograd/elementwise.h"
@@ -12,6 +13,7 @@
 #include "infini_train/include/autograd/normalization.h"
 #include "infini_train/include/autograd/pooling.h"
 #include "infini_train/include/autograd/reduction.h"
+#include "infini_train/include/autograd/rotary.h"
 #include "infini_train/include/autograd/softmax.h"
 #include "infini_train/include/autograd/sparse.h"
 #include "infini_train/include/autograd/transform.h"
@@ -172,6 +174,10 @@ TensorList Split(const TensorPtr &input, int64_t split_size, int64_t dim) {
     return std::make_shared<autograd::Split>(split_size, dim)->Apply({input});
 }
 
+TensorList Split(const TensorPtr &input, const std::vector<int64_t> &sizes, int64_t dim) {
+    return std::make_shared<autograd::Split>(sizes, dim)->Apply({input});
+}
+
 TensorPtr MaskedFill(const TensorPtr &input, const TensorPtr &mask, Scalar value) {
     return Run<autograd::Mask>({input}, mask, value);
 }
@@ -206,6 +212,28 @@ TensorPtr Embedding(const TensorPtr &indices, const TensorPtr &weight) {
 TensorPtr LayerNorm(const TensorPtr &input, const std::vector<int64_t> &normalized_shape, const TensorPtr &weight,
                     const TensorPtr &bias, double eps) {
     return Run<autograd::LayerNorm>({input, weight, bias}, eps, normalized_shape);
+}
+
+TensorPtr RmsNorm(const TensorPtr &input, const TensorPtr &weight, double eps) {
+    return Run<autograd::RMSNorm>({input, weight}, eps);
+}
+
+TensorPtr RotaryEmbedding(const TensorPtr &x, const TensorPtr &cos, const TensorPtr &sin, bool interleaved) {
+    return Run<autograd::RotaryEmbedding>({x, cos, sin}, interleaved);
+}
+
+TensorPtr SwiGlu(const TensorPtr &gate, const TensorPtr &up) {
+    return Run<autograd::SwiGLU>({gate, up});
+}
+
+TensorPtr ScaledDotProductAttention(const TensorPtr &query, const TensorPtr &key, const TensorPtr &value,
+                                    const AttentionOptions &options) {
+    TensorList inputs{query, key, value};
+    if (options.mask != nullptr) {
+        inputs.push_back(options.mask);
+    }
+    return Run<autograd::ScaledDotProductAttention>(inputs, options.is_causal, options.dropout_p, options.scale,
+                                                    options.generator);
 }
 
 TensorPtr Dropout(const TensorPtr &input, double p, bool training, Generator *generator) {

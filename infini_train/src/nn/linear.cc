@@ -29,6 +29,19 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool bias, Device devi
     RegisterParameter(kParamBiasName, values->RequiresGrad());
 }
 
+Linear::Linear(const TensorPtr &weight, const TensorPtr &bias) : CloneableModule(kType) {
+    if (weight == nullptr) {
+        throw ValueError("Linear: expected a weight, got null");
+    }
+    const auto &dims = weight->Dims();
+    if (dims.size() != 2 || dims[0] < 1 || dims[1] < 1 || (bias != nullptr && bias->Dims() != std::vector{dims[0]})) {
+        Throw<ShapeError>("Linear: expected a weight (out, in) and a bias (out), got {} and {}", FormatDims(dims),
+                          bias != nullptr ? FormatDims(bias->Dims()) : "none");
+    }
+    RegisterParameter(kParamWeightName, weight);
+    RegisterParameter(kParamBiasName, bias);
+}
+
 TensorList Linear::Forward(const TensorList &inputs) {
     CheckModuleInputs(*this, inputs, 1);
     const auto &weight = parameter(kParamWeightName);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "infini_train/include/autograd/normalization.h"
+#include "infini_train/include/nn/functional.h"
 
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/nn/inputs.h"
@@ -34,6 +35,27 @@ TensorList LayerNorm::Forward(const TensorList &inputs) {
 std::string LayerNorm::ExtraRepr() const {
     return fmt::format("{}, eps={}, elementwise_affine={}, bias={}", FormatDims(normalized_shape_), eps_,
                        has_parameter(kParamWeightName), has_parameter(kParamBiasName));
+}
+
+RMSNorm::RMSNorm(int64_t normalized_size, double eps, bool elementwise_affine, Device device, DataType dtype)
+    : CloneableModule(kType), normalized_size_(normalized_size), eps_(eps) {
+    if (normalized_size < 1) {
+        Throw<ValueError>("RMSNorm: expected a size of at least 1, got {}", normalized_size);
+    }
+    RegisterParameter(kParamWeightName,
+                      elementwise_affine ? Tensor::Ones({normalized_size}, dtype, device)->RequiresGrad() : nullptr);
+}
+
+TensorList RMSNorm::Forward(const TensorList &inputs) {
+    CheckModuleInputs(*this, inputs, 1);
+    if (inputs[0]->NumDims() < 1 || inputs[0]->Dims().back() != normalized_size_) {
+        Throw<ShapeError>("RMSNorm: expected (..., {}), got {}", normalized_size_, FormatDims(inputs[0]->Dims()));
+    }
+    return {function::RmsNorm(inputs[0], parameter(kParamWeightName), eps_)};
+}
+
+std::string RMSNorm::ExtraRepr() const {
+    return fmt::format("{}, eps={}, elementwise_affine={}", normalized_size_, eps_, has_parameter(kParamWeightName));
 }
 
 }  // namespace infini_train::nn

@@ -20,6 +20,17 @@ Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, Device devic
     RegisterParameter(kParamWeightName, weight->RequiresGrad());
 }
 
+Embedding::Embedding(const TensorPtr &weight) : CloneableModule(kType) {
+    if (weight == nullptr) {
+        throw ValueError("Embedding: expected a weight, got null");
+    }
+    if (weight->NumDims() != 2) {
+        Throw<ShapeError>("Embedding: expected a weight (num_embeddings, embedding_dim), got {}",
+                          FormatDims(weight->Dims()));
+    }
+    RegisterParameter(kParamWeightName, weight);
+}
+
 TensorList Embedding::Forward(const TensorList &inputs) {
     CheckModuleInputs(*this, inputs, 1);
     return std::make_shared<autograd::Embedding>()->Apply({inputs[0], parameter(kParamWeightName)});

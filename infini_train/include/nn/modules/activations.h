@@ -9,7 +9,8 @@
 
 namespace infini_train::nn {
 
-// Activations: one tensor of any dims gives one of the same dims, element by element except for the softmaxes.
+// Activations: one tensor of any dims (SwiGLU: two) gives one of the same dims, element by element except for the
+// softmaxes.
 
 /// max(x, 0)
 class INFINI_TRAIN_EXPORT Relu : public CloneableModule<Relu> {
@@ -62,6 +63,15 @@ class INFINI_TRAIN_EXPORT NewGELU : public CloneableModule<NewGELU> {
 public:
     static constexpr char kType[] = "NewGELU";
     NewGELU() : CloneableModule(kType) {}
+    TensorList Forward(const TensorList &inputs) override;
+};
+
+/// The gated unit of LLaMA's MLP (Shazeer, "GLU variants improve Transformer", arXiv:2002.05202): inputs gate and up, of
+/// the same dims, give silu(gate) * up.
+class INFINI_TRAIN_EXPORT SwiGLU : public CloneableModule<SwiGLU> {
+public:
+    static constexpr char kType[] = "SwiGLU";
+    SwiGLU() : CloneableModule(kType) {}
     TensorList Forward(const TensorList &inputs) override;
 };
 

@@ -43,4 +43,29 @@ private:
     const double eps_;
 };
 
+/// Normalisation by the root mean square over the last dimension (Zhang and Sennrich, arXiv:1910.07467): x (..., n) gives
+/// x / sqrt(mean(x^2) + eps) * weight.
+///
+/// Parameter: weight (n), ones at first; none without `elementwise_affine`. Throws ValueError for a size below 1.
+class INFINI_TRAIN_EXPORT RMSNorm : public CloneableModule<RMSNorm> {
+public:
+    static constexpr char kType[] = "RMSNorm";
+    static constexpr char kParamWeightName[] = "weight";
+
+    explicit RMSNorm(int64_t normalized_size, double eps = 1e-5, bool elementwise_affine = true, Device device = {},
+                     DataType dtype = DataType::kFLOAT32);
+
+    TensorList Forward(const TensorList &inputs) override;
+
+    int64_t normalized_size() const { return normalized_size_; }
+    double eps() const { return eps_; }
+
+protected:
+    std::string ExtraRepr() const override;
+
+private:
+    const int64_t normalized_size_;
+    const double eps_;
+};
+
 }  // namespace infini_train::nn

@@ -22,6 +22,8 @@ public:
     static constexpr char kParamWeightName[] = "weight";
 
     Embedding(int64_t num_embeddings, int64_t embedding_dim, Device device = {}, DataType dtype = DataType::kFLOAT32);
+    /// Over a table that exists, as it is. Throws ValueError for null, ShapeError unless it has two dimensions.
+    explicit Embedding(const TensorPtr &weight);
 
     TensorList Forward(const TensorList &inputs) override;
 
