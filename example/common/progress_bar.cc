@@ -67,6 +67,7 @@ double ProgressBar::Rate(int64_t done) const {
 }
 
 void ProgressBar::StartAt(int64_t done) {
+    start_ = now_();
     start_done_ = done;
     last_tenth_ = TenthOf(done);
 }

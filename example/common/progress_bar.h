@@ -37,7 +37,8 @@ public:
     /// Whether lines show the units a second; they do at first.
     void ShowRate(bool show) { shows_rate_ = show; }
 
-    /// Says that `done` units were there before the start: they count neither for the rate nor for the time left.
+    /// Starts the clock now, with `done` units that were there before: they count neither for the rate nor for the time
+    /// left.
     void StartAt(int64_t done);
 
     /// Says that `done` units are behind us; draws if due.

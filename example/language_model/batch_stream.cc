@@ -10,9 +10,10 @@ BatchStream::BatchStream(std::shared_ptr<const Dataset> dataset, size_t batch_si
                          size_t num_workers, size_t prefetch)
     : loader_(std::move(dataset), batch_size, shuffle, seed, /*drop_last=*/true, num_workers, prefetch) {
     if (loader_.NumBatches() == 0) {
-        throw ValueError(fmt::format("the training data has {} sequences, less than a batch of {}; try a smaller "
-                                     "--batch_size, --sequence_length or --stride",
-                                     loader_.dataset()->Size(), batch_size));
+        throw ValueError(
+            fmt::format("the training data has {} sequences, less than a batch of {}; try a smaller "
+                        "--batch_size, --sequence_length or --stride",
+                        loader_.dataset()->Size(), batch_size));
     }
 }
 

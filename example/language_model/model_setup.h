@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "infini_train/include/datatype.h"
 #include "infini_train/include/device.h"
@@ -19,7 +20,8 @@ struct ModelFamily {
     std::string name;     // the program's
     std::string summary;  // for --help
     bool is_llama = false;
-    int64_t vocab_size = 50257;  // where nothing else says it
+    int64_t vocab_size = 50257;         // where nothing else says it
+    std::vector<std::string> examples;  // command lines, for --help
     std::vector<std::string> presets;
     std::function<std::optional<nn::TransformerConfig>(const std::string &)> preset;
 };

@@ -11,6 +11,9 @@
 
 namespace infini_train::example {
 
+/// The stream of random numbers for texts, besides those of weights and dropout; a training adds the step.
+inline constexpr uint64_t kWritingStream = uint64_t{0x77726974} << 32;
+
 struct TextWriterOptions {
     std::string prompt;
     int64_t length = 200;  // tokens
@@ -25,7 +28,8 @@ struct TextWriterOptions {
 /// Lets a model write, and shows the text while it comes.
 class TextWriter {
 public:
-    /// Throws ValueError for a prompt that the tokenizer can't express, and for a tokenizer with ids that the model lacks.
+    /// Throws ValueError for a prompt that the tokenizer can't express, and for a tokenizer with ids that the model
+    /// lacks.
     TextWriter(nn::Transformer &model, const text::Tokenizer &tokenizer, const TextWriterOptions &options);
 
     struct Stats {

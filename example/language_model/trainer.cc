@@ -43,9 +43,10 @@ Trainer::StepResult Trainer::Step() {
     result.grad_norm = nn::utils::ClipGradNorm(
         parameters_, options_.grad_clip > 0 ? options_.grad_clip : std::numeric_limits<double>::infinity());
     if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-        throw ValueError(fmt::format("the loss is {} and the gradients' norm {}; try a smaller --learning_rate or a "
-                                     "longer warm-up, or --nan_guard to see where it begins",
-                                     result.loss, result.grad_norm));
+        throw ValueError(
+            fmt::format("the loss is {} and the gradients' norm {}; try a smaller --learning_rate or a "
+                        "longer warm-up, or --nan_guard to see where it begins",
+                        result.loss, result.grad_norm));
     }
     optimizer_->Step();
     schedule_->AfterStep();

@@ -36,8 +36,8 @@ public:
     /// Throws ValueError if loss or gradients aren't finite; then nothing has been updated.
     StepResult Step();
 
-    /// The mean loss over the first `max_batches` (0: all) batches of a dataset. Leaves everything that training goes on
-    /// from as it was.
+    /// The mean loss over the first `max_batches` (0: all) batches of a dataset. Leaves everything that training goes
+    /// on from as it was.
     double Evaluate(const std::shared_ptr<const Dataset> &dataset, int64_t batch_size, int64_t max_batches);
 
 private:

@@ -110,12 +110,13 @@ double TrainingLoop::Validate(ProgressBar &bar) {
 LoopEnd TrainingLoop::Run() {
     ProgressBar bar("Training", options_.num_steps, std::cout, terminal_);
     bar.ShowRate(false);
-    bar.StartAt(step_);
     const bool has_validation = corpus_->validation != nullptr;
     if (step_ == 0 && has_validation && options_.validation_every > 0) {
         log_->FirstValidation(Validate(bar));
     }
-    LoopEnd end = LoopEnd::kDone;
+    bar.StartAt(step_);
+    const auto out_of_patience = [&] { return options_.patience > 0 && bad_validations_ >= options_.patience; };
+    LoopEnd end = out_of_patience() ? LoopEnd::kPatience : LoopEnd::kDone;
     while (step_ < options_.num_steps && end == LoopEnd::kDone) {
         Step(bar);
         const bool is_last = step_ == options_.num_steps;
@@ -128,7 +129,7 @@ LoopEnd TrainingLoop::Run() {
             if (is_better && best_callback_) {
                 best_callback_();
             }
-            end = options_.patience > 0 && bad_validations_ >= options_.patience ? LoopEnd::kPatience : end;
+            end = out_of_patience() ? LoopEnd::kPatience : end;
         }
         log_->Add(record_);
         if (!is_last && IsDue(step_, options_.sample_every) && sample_) {

@@ -21,14 +21,14 @@ namespace infini_train::example {
 struct LoopOptions {
     int64_t num_steps = 0;
     int64_t tokens_per_step = 0;
-    int64_t batch_size = 1;             // of a validation
-    int64_t validation_every = 0;       // steps; 0: only at the end
-    int64_t validation_batches = 0;     // 0: all
-    int64_t patience = 0;               // validations without a better loss; 0: no early stop
-    int64_t sample_every = 0;           // steps; 0: never
-    int64_t checkpoint_every = 0;       // steps
+    int64_t batch_size = 1;          // of a validation
+    int64_t validation_every = 0;    // steps; 0: only at the end
+    int64_t validation_batches = 0;  // 0: all
+    int64_t patience = 0;            // validations without a better loss; 0: no early stop
+    int64_t sample_every = 0;        // steps; 0: never
+    int64_t checkpoint_every = 0;    // steps
     double flops_per_token = 0;
-    double peak_flops = 0;              // 0: the share of it isn't shown
+    double peak_flops = 0;                     // 0: the share of it isn't shown
     std::map<std::string, std::string> flags;  // for the checkpoints
 };
 

@@ -16,13 +16,13 @@ namespace infini_train::autograd {
 /// go by, with a running maximum and sum (Dao et al., "FlashAttention", 2022).
 ///
 /// Inputs are query (B, H, T, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) and, optionally or null, a mask that
-/// broadcasts to (B, H, T, S). H is a multiple of Hkv, and query head h uses key head h / (H / Hkv). A mask of bool says
-/// which keys a query may look at; one of the query's data type is added to the scores. `is_causal` hides key s from
-/// query t where s > t + S - T, so that the last query sees all keys. A query that sees nothing gives zeros and
+/// broadcasts to (B, H, T, S). H is a multiple of Hkv, and query head h uses key head h / (H / Hkv). A mask of bool
+/// says which keys a query may look at; one of the query's data type is added to the scores. `is_causal` hides key s
+/// from query t where s > t + S - T, so that the last query sees all keys. A query that sees nothing gives zeros and
 /// gradients of zero.
 ///
-/// The output is (B, H, T, Dv) and lies in memory as (B, T, H, Dv): Transpose(1, 2) and a Reshape to (B, T, H * Dv) make
-/// no copy. Inputs may have any strides; none is copied. Without a scale it is 1 / sqrt(D).
+/// The output is (B, H, T, Dv) and lies in memory as (B, T, H, Dv): Transpose(1, 2) and a Reshape to (B, T, H * Dv)
+/// make no copy. Inputs may have any strides; none is copied. Without a scale it is 1 / sqrt(D).
 ///
 /// With `dropout_p` each weight becomes 0 with that probability, and what is kept is divided by 1 - dropout_p. The draw
 /// is that of a Dropout of the (B, H, T, S) weights; no generator means DefaultGenerator().

@@ -94,7 +94,8 @@ class INFINI_TRAIN_EXPORT Split : public Function {
 public:
     static constexpr char kType[] = "Split";
 
-    explicit Split(int64_t split_size, int64_t dim = 0) : Function(kType), given_(false), split_size_(split_size), dim_(dim) {}
+    explicit Split(int64_t split_size, int64_t dim = 0)
+        : Function(kType), given_(false), split_size_(split_size), dim_(dim) {}
     explicit Split(std::vector<int64_t> sizes, int64_t dim = 0)
         : Function(kType), given_(true), sizes_(std::move(sizes)), dim_(dim) {}
 

@@ -35,14 +35,16 @@ void CheckShapes(const char *name, const Tensor &query, const Tensor &key, const
     const auto &k = key.Dims();
     const auto &v = value.Dims();
     if (q.size() != 4 || k.size() != 4 || v.size() != 4) {
-        Throw<ShapeError>("{}: expected a query (B, H, T, D), a key (B, Hkv, S, D) and a value (B, Hkv, S, Dv), got "
-                          "{}, {} and {}",
-                          name, FormatDims(q), FormatDims(k), FormatDims(v));
+        Throw<ShapeError>(
+            "{}: expected a query (B, H, T, D), a key (B, Hkv, S, D) and a value (B, Hkv, S, Dv), got "
+            "{}, {} and {}",
+            name, FormatDims(q), FormatDims(k), FormatDims(v));
     }
     if (k[0] != q[0] || v[0] != q[0] || k[3] != q[3] || k[1] != v[1] || k[2] != v[2]) {
-        Throw<ShapeError>("{}: query {}, key {} and value {} don't fit: expected one batch size, one number of features "
-                          "of query and key, and one number of heads and of positions of key and value",
-                          name, FormatDims(q), FormatDims(k), FormatDims(v));
+        Throw<ShapeError>(
+            "{}: query {}, key {} and value {} don't fit: expected one batch size, one number of features "
+            "of query and key, and one number of heads and of positions of key and value",
+            name, FormatDims(q), FormatDims(k), FormatDims(v));
     }
     if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0) {
         Throw<ShapeError>("{}: expected a number of query heads that is a multiple of the {} key heads, got {}", name,
@@ -149,7 +151,8 @@ TensorPtr ScaledDotProductAttention::KeepFactors(const TensorPtr &like) const {
 }
 
 // The softmax (B, H, T, S) before the dropout, made of operators.
-TensorPtr ScaledDotProductAttention::Weights(const TensorPtr &query, const TensorPtr &key, const TensorPtr &mask) const {
+TensorPtr ScaledDotProductAttention::Weights(const TensorPtr &query, const TensorPtr &key,
+                                             const TensorPtr &mask) const {
     const DataType wide = WideType(query->Dtype());
     const auto keys = ForQueryHeads(key, query)->To(wide);
     auto scores = query->To(wide)->Mul(scale_)->Matmul(keys->Transpose(-1, -2));

@@ -66,8 +66,8 @@ public:
     TensorList Forward(const TensorList &inputs) override;
 };
 
-/// The gated unit of LLaMA's MLP (Shazeer, "GLU variants improve Transformer", arXiv:2002.05202): inputs gate and up, of
-/// the same dims, give silu(gate) * up.
+/// The gated unit of LLaMA's MLP (Shazeer, "GLU variants improve Transformer", arXiv:2002.05202): inputs gate and up,
+/// of the same dims, give silu(gate) * up.
 class INFINI_TRAIN_EXPORT SwiGLU : public CloneableModule<SwiGLU> {
 public:
     static constexpr char kType[] = "SwiGLU";

@@ -23,8 +23,8 @@ public:
 
     Linear(int64_t in_features, int64_t out_features, bool bias = true, Device device = {},
            DataType dtype = DataType::kFLOAT32);
-    /// Over a weight (out, in) and a bias (out), or null, that exist, as they are: to share them with another module, or
-    /// to fill them in another way. Throws ValueError for no weight, ShapeError for dims that don't fit.
+    /// Over a weight (out, in) and a bias (out), or null, that exist, as they are: to share them with another module,
+    /// or to fill them in another way. Throws ValueError for no weight, ShapeError for dims that don't fit.
     explicit Linear(const TensorPtr &weight, const TensorPtr &bias = nullptr);
 
     TensorList Forward(const TensorList &inputs) override;

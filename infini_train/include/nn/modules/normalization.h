@@ -43,8 +43,8 @@ private:
     const double eps_;
 };
 
-/// Normalisation by the root mean square over the last dimension (Zhang and Sennrich, arXiv:1910.07467): x (..., n) gives
-/// x / sqrt(mean(x^2) + eps) * weight.
+/// Normalisation by the root mean square over the last dimension (Zhang and Sennrich, arXiv:1910.07467): x (..., n)
+/// gives x / sqrt(mean(x^2) + eps) * weight.
 ///
 /// Parameter: weight (n), ones at first; none without `elementwise_affine`. Throws ValueError for a size below 1.
 class INFINI_TRAIN_EXPORT RMSNorm : public CloneableModule<RMSNorm> {

@@ -30,9 +30,9 @@ std::vector<double> Frequencies(int64_t head_size, const RotaryOptions &options)
         if (scaling.type == RopeScaling::Type::kLinear) {
             plain_share = 0;
         } else if (scaling.type == RopeScaling::Type::kLlama3) {
-            plain_share = std::clamp((turns - scaling.low_frequency_factor) /
-                                         (scaling.high_frequency_factor - scaling.low_frequency_factor),
-                                     0.0, 1.0);
+            plain_share = std::clamp(
+                (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor),
+                0.0, 1.0);
         }
         frequencies.push_back(plain * (plain_share + (1 - plain_share) / scaling.factor));
     }

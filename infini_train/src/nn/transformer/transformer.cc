@@ -53,9 +53,9 @@ Transformer::Transformer(const TransformerConfig &config, Device device, DataTyp
         blocks->Append(std::make_shared<TransformerBlock>(config, device, dtype, initialize));
     }
     RegisterModule(kLnFLayerName, NewNorm(config, options));
-    RegisterModule(kLMHeadLayerName,
-                   config.tied ? std::make_shared<Linear>(tokens)
-                               : NewLinear(config.width, config.vocab_size, false, config.init_std, options));
+    RegisterModule(kLMHeadLayerName, config.tied
+                                         ? std::make_shared<Linear>(tokens)
+                                         : NewLinear(config.width, config.vocab_size, false, config.init_std, options));
 }
 
 void Transformer::CheckIds(const TensorPtr &ids, int64_t first) const {
@@ -71,8 +71,7 @@ void Transformer::CheckIds(const TensorPtr &ids, int64_t first) const {
 TensorPtr Transformer::Embed(const TensorPtr &ids, int64_t first) {
     auto x = (*module(kWTELayerName))({ids})[0];
     if (config_.position == PositionType::kLearned) {
-        const auto positions =
-            Tensor::Arange(first, first + ids->Dim(1), 1, DataType::kINT64, ids->GetDevice());
+        const auto positions = Tensor::Arange(first, first + ids->Dim(1), 1, DataType::kINT64, ids->GetDevice());
         x = x->Add((*module(kWPELayerName))({positions})[0]);
     }
     return (*module(kDropLayerName))({x})[0];

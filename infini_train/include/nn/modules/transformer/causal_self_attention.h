@@ -17,8 +17,8 @@ namespace infini_train::nn {
 /// the keys and those of the values side by side; `c_proj` mixes what the heads found. Children besides: `rotary` for
 /// rotary positions, `resid_dropout`.
 ///
-/// Inputs {x, keys, values} go on after keys and values of earlier positions: views (B, kv_heads, P + T, head_size) of a
-/// KeyValueCache whose first P positions are filled. The other T are written, unrecorded.
+/// Inputs {x, keys, values} go on after keys and values of earlier positions: views (B, kv_heads, P + T, head_size) of
+/// a KeyValueCache whose first P positions are filled. The other T are written, unrecorded.
 class INFINI_TRAIN_EXPORT CausalSelfAttention : public CloneableModule<CausalSelfAttention> {
 public:
     static constexpr char kType[] = "CausalSelfAttention";

@@ -39,8 +39,8 @@ public:
     /// Forgets all but the first `length` positions. Throws IndexError for more than there are.
     void Truncate(int64_t length);
 
-    /// The keys (values) of a layer, (batch, kv_heads, length + more, head_size): a view whose last `more` positions are
-    /// to be written. Throws IndexError if they don't fit or there is no such layer.
+    /// The keys (values) of a layer, (batch, kv_heads, length + more, head_size): a view whose last `more` positions
+    /// are to be written. Throws IndexError if they don't fit or there is no such layer.
     TensorPtr Keys(int64_t layer, int64_t more = 0) const { return Part(keys_, layer, more); }
     TensorPtr Values(int64_t layer, int64_t more = 0) const { return Part(values_, layer, more); }
     /// Says that `more` positions of all layers have been written.
@@ -53,7 +53,7 @@ private:
     int64_t batch_;
     int64_t capacity_;
     int64_t length_ = 0;
-    TensorList keys_;    // each (batch, kv_heads, capacity, head_size)
+    TensorList keys_;  // each (batch, kv_heads, capacity, head_size)
     TensorList values_;
 };
 

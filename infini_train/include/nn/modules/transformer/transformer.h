@@ -56,20 +56,20 @@ public:
     explicit Transformer(const TransformerConfig &config, Device device = {}, DataType dtype = DataType::kFLOAT32,
                          bool initialize = true);
 
-    /// {ids (B, T)} -> {logits (B, T, vocab_size)}. Throws ShapeError and DtypeError for other ids, IndexError for an id
-    /// outside of the vocabulary and for more positions than learned ones.
+    /// {ids (B, T)} -> {logits (B, T, vocab_size)}. Throws ShapeError and DtypeError for other ids, IndexError for an
+    /// id outside of the vocabulary and for more positions than learned ones.
     TensorList Forward(const TensorList &inputs) override;
 
-    /// Goes on after what `cache` holds, and adds to it: ids (B, T) -> logits (B, vocab_size) of the last position, which
-    /// agree with Forward's up to rounding. Outside of the graph. Modules below run with their hooks. Throws as Forward,
-    /// ShapeError for a cache of another batch or number of layers, IndexError for one that is full: it is as before
-    /// whenever something is thrown.
+    /// Goes on after what `cache` holds, and adds to it: ids (B, T) -> logits (B, vocab_size) of the last position,
+    /// which agree with Forward's up to rounding. Outside of the graph. Modules below run with their hooks. Throws as
+    /// Forward, ShapeError for a cache of another batch or number of layers, IndexError for one that is full: it is as
+    /// before whenever something is thrown.
     TensorPtr Decode(const TensorPtr &ids, KeyValueCache *cache);
 
     const TransformerConfig &config() const { return config_; }
 
-    /// Whether the blocks' saved tensors are computed again in the backward pass rather than kept (autograd::Checkpoint):
-    /// memory of one block and of the inputs of all, for about a third more time. Off at first.
+    /// Whether the blocks' saved tensors are computed again in the backward pass rather than kept
+    /// (autograd::Checkpoint): memory of one block and of the inputs of all, for about a third more time. Off at first.
     void CheckpointActivations(bool on) { checkpoint_ = on; }
     bool checkpoints_activations() const { return checkpoint_; }
 

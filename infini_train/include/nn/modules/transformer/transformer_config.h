@@ -45,10 +45,10 @@ struct INFINI_TRAIN_EXPORT TransformerConfig {
     NormType norm = NormType::kLayerNorm;
     MLPType activation = MLPType::kGELU;
     PositionType position = PositionType::kLearned;
-    bool bias = true;      ///< in linear layers and LayerNorm
-    bool tied = true;      ///< the output layer's weight is the embedding of the tokens
-    double dropout = 0.0;  ///< of the embedding, the attention's weights, and what each half of a block adds
-    double eps = 1e-5;     ///< of the normalisation
+    bool bias = true;             ///< in linear layers and LayerNorm
+    bool tied = true;             ///< the output layer's weight is the embedding of the tokens
+    double dropout = 0.0;         ///< of the embedding, the attention's weights, and what each half of a block adds
+    double eps = 1e-5;            ///< of the normalisation
     double rope_theta = 10000.0;  ///< the base of rotary angles
     RopeScaling rope_scaling;
     double init_std = 0.02;  ///< of matrices at first; c_proj, which adds to the residual, has 1 / sqrt(2 layers) of it
