@@ -54,6 +54,7 @@ private:
     double scale_ = 1.0;
     Generator::State draw_;
     size_t num_inputs_ = 0;
+    TensorPtr log_sums_;  // between Forward and SetupContext
 };
 
 }  // namespace infini_train::autograd

@@ -1,12 +1,16 @@
 #include "infini_train/include/autograd/activations.h"
 
 #include "infini_train/include/autograd/grad_mode.h"
+#include "infini_train/include/core/dispatcher.h"
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/autograd/fused.h"
 #include "infini_train/src/autograd/operands.h"
+#include "infini_train/src/autograd/pieces.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/elementwise.h"
+#include "infini_train/src/kernels/swiglu.h"
+#include "infini_train/src/tensor/ref.h"
 
 namespace infini_train {
 namespace autograd {
@@ -78,6 +82,30 @@ TensorPtr Gelu::InputGrad(const TensorPtr &grad, const TensorPtr &x) {
     return grad->Mul(tanh_approximation_ ? TanhGeluDerivative(x) : ExactGeluDerivative(x));
 }
 
+namespace {
+
+// For the gradients of gate and up: of their own or, if they are the halves of one contiguous tensor's last dimension,
+// the halves of another one, so that they are its gradient already.
+TensorList NewGrads(const Tensor &gate, const Tensor &up) {
+    if (gate.NumDims() > 0 && gate.NumElements() > 0 && gate.storage() == up.storage()) {
+        auto dims = gate.Dims();
+        const int64_t n = dims.back();
+        const auto last = static_cast<int64_t>(dims.size()) - 1;
+        dims.back() *= 2;
+        const auto memory = Tensor::Empty(dims, gate.Dtype(), gate.GetDevice());
+        const DimSlice first{last, 0, n, 1}, second{last, n, n, 1};
+        const TensorList halves{SliceView(*memory, {&first, 1}), SliceView(*memory, {&second, 1})};
+        if (gate.Strides() == halves[0]->Strides() && up.Strides() == gate.Strides() &&
+            up.StorageOffset() == gate.StorageOffset() + n) {
+            return halves;
+        }
+    }
+    return {Tensor::Empty(gate.Dims(), gate.Dtype(), gate.GetDevice()),
+            Tensor::Empty(up.Dims(), up.Dtype(), up.GetDevice())};
+}
+
+}  // namespace
+
 TensorList SwiGLU::Forward(const TensorList &inputs) {
     CheckInputs(kType, inputs, 2);
     const auto &gate = inputs[0];
@@ -90,7 +118,9 @@ TensorList SwiGLU::Forward(const TensorList &inputs) {
         Throw<ShapeError>("{}: expected gate and up of the same dims, got {} and {}", kType, FormatDims(gate->Dims()),
                           FormatDims(up->Dims()));
     }
-    return {gate->Silu()->Mul(up)};
+    auto y = Tensor::Empty(gate->Dims(), gate->Dtype(), gate->GetDevice());
+    Dispatch<kernels::SwiGluForward>(gate->GetDevice(), Ref(y), Ref(gate), Ref(up));
+    return {y};
 }
 
 void SwiGLU::SetupContext(const TensorList &inputs, const TensorList & /*outputs*/) {
@@ -100,6 +130,12 @@ void SwiGLU::SetupContext(const TensorList &inputs, const TensorList & /*outputs
 TensorList SwiGLU::Backward(const TensorList &grad_outputs) {
     const TensorList saved = ctx_.GetSavedTensors();
     const TensorPtr &gate = saved[0], &up = saved[1], &grad = grad_outputs[0];
+    if (!GradMode::IsEnabled()) {
+        TensorList grads = NewGrads(*gate, *up);
+        Dispatch<kernels::SwiGluBackward>(gate->GetDevice(), Ref(grads[0]), Ref(grads[1]), Ref(grad), Ref(gate),
+                                          Ref(up));
+        return grads;
+    }
     const TensorPtr s = gate->Sigmoid();
     return {ctx_.needs_input_grad(0) ? grad->Mul(up)->Mul(s->Mul(gate->Mul(Scalar(1) - s)->Add(1))) : nullptr,
             ctx_.needs_input_grad(1) ? grad->Mul(gate->Mul(s)) : nullptr};

@@ -12,6 +12,7 @@
 #include "infini_train/src/autograd/sum_to.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/core/size.h"
+#include "infini_train/src/kernels/attention.h"
 #include "infini_train/src/kernels/dropout.h"
 #include "infini_train/src/tensor/ref.h"
 #include "infini_train/src/tensor/shape.h"
@@ -82,13 +83,53 @@ TensorPtr OfKeyHeads(const TensorPtr &grad, const TensorPtr &like) {
     return grad->Reshape({d[0], d[1], d[1] != 0 ? grad->Dim(1) / d[1] : 1, d[2], d[3]})->Sum(2)->To(like->Dtype());
 }
 
+TensorPtr ViewOf(const Tensor &memory, const std::vector<int64_t> &dims, int64_t row, int64_t offset) {
+    return std::make_shared<Tensor>(memory.storage(), dims, std::vector<int64_t>{dims[2] * row, dims[3], row, 1},
+                                    offset, memory.Dtype());
+}
+
 // (B, H, T, D), which lies in memory as (B, T, H, D).
-TensorPtr HeadsInside(const TensorPtr &like, int64_t features) {
-    const auto &d = like->Dims();
-    const auto memory = Tensor::Empty({d[0], d[2], d[1], features}, like->Dtype(), like->GetDevice());
-    return std::make_shared<Tensor>(memory->storage(), std::vector<int64_t>{d[0], d[1], d[2], features},
-                                    std::vector<int64_t>{d[2] * d[1] * features, features, d[1] * features, 1}, 0,
-                                    like->Dtype());
+TensorPtr HeadsInside(const TensorPtr &like, const std::vector<int64_t> &dims) {
+    const auto memory = Tensor::Empty({dims[0], dims[2], dims[1], dims[3]}, like->Dtype(), like->GetDevice());
+    return ViewOf(*memory, dims, dims[1] * dims[3], 0);
+}
+
+// For the gradients of query, key and value, (B, T, H, D) in memory: each of its own or, if the three are the parts of
+// one (B, T, (H + 2 Hkv) D) tensor, in the same places of one like it, so that they are its gradient already.
+TensorList NewGrads(const TensorPtr &query, const TensorPtr &key, const TensorPtr &value) {
+    const TensorPtr parts[] = {query, key, value};
+    const int64_t batch = query->Dim(0), length = query->Dim(2);
+    int64_t row = 0;
+    for (const auto &x : parts) {
+        row += x->Dim(1) * x->Dim(3);
+    }
+    bool joined = query->NumElements() > 0;
+    int64_t offset = query->StorageOffset();
+    for (const auto &x : parts) {
+        const auto &strides = x->Strides();
+        joined = joined && x->storage() == query->storage() && x->StorageOffset() == offset && x->Dim(2) == length &&
+                 strides[3] == 1 && strides[2] == row && (x->Dim(1) == 1 || strides[1] == x->Dim(3)) &&
+                 (batch == 1 || strides[0] == length * row);
+        offset += x->Dim(1) * x->Dim(3);
+    }
+    TensorList grads;
+    if (!joined) {
+        for (const auto &x : parts) {
+            grads.push_back(HeadsInside(x, x->Dims()));
+        }
+        return grads;
+    }
+    const auto memory = Tensor::Empty({batch, length, row}, query->Dtype(), query->GetDevice());
+    offset = 0;
+    for (const auto &x : parts) {
+        grads.push_back(ViewOf(*memory, x->Dims(), row, offset));
+        offset += x->Dim(1) * x->Dim(3);
+    }
+    return grads;
+}
+
+TensorRef RefOrNull(const TensorPtr &tensor) {
+    return tensor == nullptr ? TensorRef() : Ref(tensor);
 }
 
 }  // namespace
@@ -125,19 +166,46 @@ TensorList ScaledDotProductAttention::Forward(const TensorList &inputs) {
         Generator &generator = generator_ != nullptr ? *generator_ : DefaultGenerator();
         draw_ = generator.Reserve((static_cast<uint64_t>(CheckedNumElements(dims, kType)) + 3) / 4);
     }
-    auto output = HeadsInside(query, inputs[2]->Dim(3));
-    const auto weights = Weights(query, inputs[1], mask);
-    const auto kept = dropout_p_ > 0 ? weights->Mul(KeepFactors(weights)) : weights;
-    output->Copy_(kept->Matmul(ForQueryHeads(inputs[2], query)->To(weights->Dtype())));
+    auto output = HeadsInside(query, {dims[0], dims[1], dims[2], inputs[2]->Dim(3)});
+    log_sums_ = Tensor::Empty({dims[0], dims[1], dims[2]}, WideType(query->Dtype()), query->GetDevice());
+    if (CheckedNumElements(dims, kType) == 0) {
+        output->Zero_();
+        return {output};
+    }
+    const auto mask_view = mask != nullptr ? BroadcastTo(*mask, dims, kType) : nullptr;
+    const kernels::AttentionSettings settings{scale_, is_causal_, dropout_p_, draw_};
+    Dispatch<kernels::AttentionForward>(query->GetDevice(), Ref(output), Ref(log_sums_), Ref(query), Ref(inputs[1]),
+                                        Ref(inputs[2]), RefOrNull(mask_view), settings);
     return {output};
 }
 
-void ScaledDotProductAttention::SetupContext(const TensorList &inputs, const TensorList & /*outputs*/) {
-    ctx_.SaveForBackward({inputs[0], inputs[1], inputs[2], num_inputs_ == 4 ? inputs[3] : nullptr});
+void ScaledDotProductAttention::SetupContext(const TensorList &inputs, const TensorList &outputs) {
+    ctx_.SaveForBackward(
+        {inputs[0], inputs[1], inputs[2], num_inputs_ == 4 ? inputs[3] : nullptr, outputs[0], std::move(log_sums_)});
 }
 
 TensorList ScaledDotProductAttention::Backward(const TensorList &grad_outputs) {
-    return ComposedBackward(grad_outputs[0], ctx_.GetSavedTensors());
+    const TensorList saved = ctx_.GetSavedTensors();
+    const TensorPtr &query = saved[0], &key = saved[1], &value = saved[2], &mask = saved[3];
+    const bool has_mask_grad = mask != nullptr && ctx_.needs_input_grad(3) && mask->Dtype() != DataType::kBOOL;
+    if (GradMode::IsEnabled() || has_mask_grad) {
+        return ComposedBackward(grad_outputs[0], saved);
+    }
+    TensorList grads = NewGrads(query, key, value);
+    const auto dims = WeightDims(*query, *key);
+    if (CheckedNumElements(dims, kType) == 0) {
+        for (const auto &grad : grads) {
+            grad->Zero_();
+        }
+    } else {
+        const auto mask_view = mask != nullptr ? BroadcastTo(*mask, dims, kType) : nullptr;
+        const kernels::AttentionSettings settings{scale_, is_causal_, dropout_p_, draw_};
+        Dispatch<kernels::AttentionBackward>(query->GetDevice(), Ref(grads[0]), Ref(grads[1]), Ref(grads[2]),
+                                             Ref(grad_outputs[0]), Ref(saved[4]), Ref(saved[5]), Ref(query), Ref(key),
+                                             Ref(value), RefOrNull(mask_view), settings);
+    }
+    grads.resize(num_inputs_);
+    return grads;
 }
 
 // 0 or 1 / (1 - dropout_p) for each weight.

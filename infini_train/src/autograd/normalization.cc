@@ -169,10 +169,13 @@ TensorList RMSNorm::Forward(const TensorList &inputs) {
         Throw<DtypeError>("{}: expected a weight of {}, got {}", kType, ToString(x->Dtype()),
                           ToString(weight->Dtype()));
     }
-    const DataType wide = StatisticsType(x->Dtype());
-    auto y = x->To(wide);
-    y = y->Mul(y->Square()->Mean(-1, true)->Add(eps_)->Rsqrt());
-    return {(weight != nullptr ? y->Mul(weight) : y)->To(x->Dtype())};
+    const auto values = ContiguousCopy(x);
+    auto y = Tensor::Empty(x->Dims(), x->Dtype(), x->GetDevice());
+    const int64_t n = x->Dim(-1);
+    rstd_ = Tensor::Empty({n != 0 ? x->NumElements() / n : 0}, StatisticsType(x->Dtype()), x->GetDevice());
+    Dispatch<kernels::LayerNormForward>(x->GetDevice(), Ref(y), TensorRef(), Ref(rstd_), Ref(values),
+                                        RefOrNull(ContiguousOrNull(weight)), TensorRef(), eps_);
+    return {y};
 }
 
 void RMSNorm::SetupContext(const TensorList &inputs, const TensorList & /*outputs*/) {
@@ -181,7 +184,21 @@ void RMSNorm::SetupContext(const TensorList &inputs, const TensorList & /*output
 
 TensorList RMSNorm::Backward(const TensorList &grad_outputs) {
     const TensorList saved = ctx_.GetSavedTensors();
-    return ComposedBackward(grad_outputs[0], saved[0], saved[1]);
+    if (GradMode::IsEnabled()) {
+        return ComposedBackward(grad_outputs[0], saved[0], saved[1]);
+    }
+    const auto grad = ContiguousCopy(grad_outputs[0]);
+    const auto x = ContiguousCopy(saved[0]);
+    const auto weight = ContiguousOrNull(saved[1]);
+    TensorList grads(num_inputs_);
+    grads[0] = ctx_.needs_input_grad(0) ? Tensor::EmptyLike(x) : nullptr;
+    TensorPtr grad_weight;
+    if (weight != nullptr && ctx_.needs_input_grad(1)) {
+        grad_weight = grads[1] = NewGrad(weight->Dims(), *x);
+    }
+    Dispatch<kernels::LayerNormBackward>(x->GetDevice(), RefOrNull(grads[0]), RefOrNull(grad_weight), TensorRef(),
+                                         Ref(grad), Ref(x), RefOrNull(weight), TensorRef(), Ref(saved[2]));
+    return grads;
 }
 
 // The same of operators that can be differentiated again.

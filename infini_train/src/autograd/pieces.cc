@@ -7,6 +7,7 @@
 
 #include "infini_train/src/kernels/fill.h"
 #include "infini_train/src/tensor/ref.h"
+#include "infini_train/src/tensor/shape.h"
 
 namespace infini_train::autograd {
 
@@ -91,6 +92,9 @@ public:
           drops_dim_(drops_dim) {}
 
     TensorList Forward(const TensorList &inputs) override {
+        if (const auto whole = WholeOf(inputs)) {
+            return {whole};
+        }
         auto result = Tensor::Empty(input_dims_, inputs[0]->Dtype(), inputs[0]->GetDevice());
         const auto part = [&](int64_t start, int64_t end) {
             const DimSlice slice{dim_, start, end - start, 1};
@@ -125,6 +129,30 @@ public:
     }
 
 private:
+    // The tensor that the inputs are views of, if they lie in one memory just as they would there; else null.
+    TensorPtr WholeOf(const TensorList &inputs) const {
+        const auto dim = static_cast<size_t>(dim_);
+        const auto strides = ContiguousStrides(input_dims_);
+        auto piece_strides = strides;
+        if (drops_dim_) {
+            piece_strides.erase(piece_strides.begin() + dim_);
+        }
+        const Tensor &first = *inputs[0];
+        int64_t done = 0;
+        for (size_t i = 0; i < pieces_.size(); ++i) {
+            const Tensor &x = *inputs[i];
+            if (pieces_[i].start != done || x.storage() != first.storage() || x.Strides() != piece_strides ||
+                x.StorageOffset() != first.StorageOffset() + done * strides[dim] || x.NumElements() == 0) {
+                return nullptr;
+            }
+            done += pieces_[i].length;
+        }
+        if (done != input_dims_[dim]) {
+            return nullptr;
+        }
+        return std::make_shared<Tensor>(first.storage(), input_dims_, strides, first.StorageOffset(), first.Dtype());
+    }
+
     const std::vector<int64_t> input_dims_;
     const int64_t dim_;
     const std::vector<Piece> pieces_;

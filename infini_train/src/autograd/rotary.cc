@@ -1,11 +1,16 @@
 #include "infini_train/include/autograd/rotary.h"
 
-#include "infini_train/include/autograd/transform.h"
+#include <algorithm>
+#include <numeric>
+
+#include "infini_train/include/core/dispatcher.h"
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/autograd/sum_to.h"
 #include "infini_train/src/common/format.h"
+#include "infini_train/src/kernels/rotary.h"
+#include "infini_train/src/tensor/ref.h"
 #include "infini_train/src/tensor/shape.h"
 
 namespace infini_train::autograd {
@@ -33,6 +38,21 @@ void Check(const char *name, const Tensor &x, const Tensor &cos, const Tensor &s
     }
 }
 
+// Dense, with the dimensions in memory in the order of x's.
+TensorPtr EmptyInOrderOf(const Tensor &x) {
+    std::vector<size_t> order(x.Dims().size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return x.Strides()[a] > x.Strides()[b]; });
+    std::vector<int64_t> strides(order.size());
+    int64_t stride = 1;
+    for (size_t i = order.size(); i-- > 0;) {
+        strides[order[i]] = stride;
+        stride *= x.Dims()[order[i]];
+    }
+    const auto memory = Tensor::Empty(x.Dims(), x.Dtype(), x.GetDevice());
+    return std::make_shared<Tensor>(memory->storage(), x.Dims(), std::move(strides), 0, x.Dtype());
+}
+
 // The first or second of each pair.
 TensorPtr Side(const TensorPtr &x, bool interleaved, int64_t which) {
     const int64_t n = x->Dim(-1);
@@ -45,13 +65,10 @@ TensorList RotaryEmbedding::Forward(const TensorList &inputs) {
     CheckInputs(kType, inputs, 3);
     const auto &x = inputs[0];
     Check(kType, *x, *inputs[1], *inputs[2]);
-    const auto a = Side(x, interleaved_, 0), b = Side(x, interleaved_, 1);
-    const auto &cos = inputs[1];
-    const auto sin = inverse_ ? inputs[2]->Neg() : inputs[2];
-    const auto left = a->Mul(cos)->Sub(b->Mul(sin)), right = a->Mul(sin)->Add(b->Mul(cos));
-    const auto y = interleaved_ ? std::make_shared<Stack>(-1)->Apply({left, right})[0]->Reshape(x->Dims())
-                                : std::make_shared<Concat>(-1)->Apply({left, right})[0];
-    return {y->To(x->Dtype())};
+    auto y = EmptyInOrderOf(*x);
+    Dispatch<kernels::Rotary>(x->GetDevice(), Ref(y), Ref(x), Ref(ContiguousCopy(inputs[1])),
+                              Ref(ContiguousCopy(inputs[2])), interleaved_, inverse_);
+    return {y};
 }
 
 void RotaryEmbedding::SetupContext(const TensorList &inputs, const TensorList & /*outputs*/) {

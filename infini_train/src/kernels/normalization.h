@@ -8,7 +8,8 @@ namespace infini_train::kernels {
 
 // All tensors are contiguous. x, y and their gradients hold `rows` rows of n elements, where rows is the size of `mean`
 // and `rstd`; weight, bias and their gradients hold n elements. One floating-point data type for all but mean and rstd,
-// which are float64 for float64 and float32 otherwise. Tensors that aren't wanted have null data.
+// which are float64 for float64 and float32 otherwise. Tensors that aren't wanted have null data: without `mean`
+// nothing is subtracted, and the variance is the mean square.
 
 /// y = (x - mean) * rstd * weight + bias with rstd = 1 / sqrt(variance + eps), of each row.
 struct LayerNormForward : KernelTag<void(TensorRef y, TensorRef mean, TensorRef rstd, ConstTensorRef x,

@@ -3,6 +3,7 @@
 // Every family of kernels, one a line: `V(Gemm)` stands for a function `void RegisterGemmCpu()` that registers the
 // family's CPU kernels. An explicit list, because a static library would drop self-registering objects.
 #define INFINI_TRAIN_CPU_KERNEL_FAMILIES(V) \
+    V(Attention)                            \
     V(ChannelSum)                           \
     V(ClipGrad)                             \
     V(Conv)                                 \
@@ -16,8 +17,10 @@
     V(Optimizer)                            \
     V(Pooling)                              \
     V(Reduction)                            \
+    V(Rotary)                               \
     V(Softmax)                              \
     V(Statistics)                           \
+    V(SwiGlu)                               \
     V(Transform)
 
 namespace infini_train::kernels {

@@ -278,6 +278,72 @@ Cost LayerNormBackward(Call call) {
     return cost;
 }
 
+// Mean square: 2 an element. Then scale, times weight.
+Cost RmsNorm(Call call) {
+    return {(3 + (At(call.inputs, 1).present ? 1 : 0)) * In(call), AllBytes(call)};
+}
+// x^ = x rstd: 1. dx = rstd (gw - x^ mean(gw x^)): 1 for gw, 2 for the sum, 3 for the rest. dweight = sum(g x^): 2.
+Cost RmsNormBackward(Call call) {
+    const int64_t n = In(call);
+    Cost cost;
+    if (Needs(call, 0) || Needs(call, 1)) {
+        cost += {n, OutBytes(call) + InBytes(call)};
+    }
+    if (Needs(call, 0)) {
+        cost += {(5 + (At(call.inputs, 1).present ? 1 : 0)) * n, InBytes(call) + InBytes(call, 1)};
+    }
+    if (Needs(call, 1)) {
+        cost += {2 * n, InBytes(call, 1)};
+    }
+    return cost;
+}
+
+// (B, H, T, S) weights: 2 D for a score, scaled; 4 for the softmax as below; 2 Dv to sum the values. What causality
+// hides is counted too, as is usual.
+Cost Attention(Call call) {
+    const int64_t features = Dim(At(call.inputs, 0), -1), value_features = Dim(At(call.inputs, 2), -1);
+    const int64_t queries = features != 0 ? In(call) / features : 0;
+    return {queries * Dim(At(call.inputs, 1), 2) * (2 * features + 2 * value_features + 5), AllBytes(call)};
+}
+// The scores again, the gradient of the weights, dv, dq and dk: 3 products over D or for it, 2 for Dv; and 6 for the
+// weights and the softmax's gradient.
+Cost AttentionBackward(Call call) {
+    if (!Needs(call, 0) && !Needs(call, 1) && !Needs(call, 2)) {
+        return {};
+    }
+    const int64_t features = Dim(At(call.inputs, 0), -1), value_features = Dim(At(call.inputs, 2), -1);
+    const int64_t queries = features != 0 ? In(call) / features : 0;
+    return {queries * Dim(At(call.inputs, 1), 2) * (6 * features + 4 * value_features + 6),
+            2 * Total(call.inputs) + 2 * OutBytes(call)};
+}
+
+// A pair: 4 multiplications, an addition and a subtraction; dx is turned back.
+Cost RotaryBackward(Call call) {
+    Cost cost;
+    if (Needs(call, 0)) {
+        cost += {3 * Out(call), OutBytes(call) + Total(call.inputs)};
+    }
+    // dcos and dsin: 3 a pair, and the sums over all but the last two dimensions.
+    for (const size_t i : {1, 2}) {
+        if (Needs(call, i)) {
+            cost += {2 * Out(call) - In(call, i), OutBytes(call) + InBytes(call) + InBytes(call, i)};
+        }
+    }
+    return cost;
+}
+
+// silu(x) u = x s u with s the sigmoid of x, 4. Backward: s again; dx = g u (s (1 + x (1 - s))): 6; du = g (x s): 2.
+Cost SwiGluBackward(Call call) {
+    Cost cost;
+    if (Needs(call, 0)) {
+        cost += {6 * Out(call), InBytes(call)};
+    }
+    if (Needs(call, 1)) {
+        cost += {2 * Out(call), InBytes(call)};
+    }
+    return cost.bytes == 0 ? cost : cost + Cost{4 * Out(call), AllBytes(call)};
+}
+
 // Compare for the maximum, subtract it, exp, add up, and divide (Softmax) or subtract the logarithm (LogSoftmax).
 // Backward: dx = y (g - sum(g y)), or g - e^y sum(g): 4 an element.
 //
@@ -396,12 +462,15 @@ constexpr CostRow kRows[] = {
     {"Permute", Copy, Free},
     {"PiecesBackward", Copy, Free},
     {"Pow", Elementwise<1>, UnaryBackward<3, 1>},  // g n x^(n - 1)
+    {"RMSNorm", RmsNorm, RmsNormBackward},
     {"RSubScalar", Elementwise<1>, UnaryBackward<1, 0>},
     {"Reciprocal", Elementwise<1>, UnaryBackward<3, 1>},  // -g y y
     {"Relu", Elementwise<1>, UnaryBackward<1, 1>},
     {"RepeatInterleave", Copy, SumUpBackward},
     {"Reshape", Copy, Free},
+    {"RotaryEmbedding", Elementwise<3>, RotaryBackward},
     {"Rsqrt", Elementwise<2>, UnaryBackward<4, 1>},  // 1 / sqrt(x); -1/2 g y y y
+    {"ScaledDotProductAttention", Attention, AttentionBackward},
     {"Scatter", Scatter, ScatterBackward},
     {"Select", Copy, CopyBackward},
     {"Sigmoid", Elementwise<4>, UnaryBackward<3, 1>},  // 1 / (1 + exp(-x)); g y (1 - y)
@@ -418,6 +487,7 @@ constexpr CostRow kRows[] = {
     {"Sub", Elementwise<1>, BinaryBackward<0, kNone, 1, kNone>},
     {"SubScalar", Elementwise<1>, Free},
     {"Sum", Reduce<0>, Free},
+    {"SwiGLU", Elementwise<6>, SwiGluBackward},
     {"Tanh", Elementwise<1>, UnaryBackward<3, 1>},  // g (1 - y y)
     {"ToDevice", Copy, CopyBackward},
     {"Transpose", Copy, Free},

@@ -65,7 +65,7 @@ template <typename C>
 void Forward(const TensorRef &y, const TensorRef &mean, const TensorRef &rstd, const ConstTensorRef &x,
              const ConstTensorRef &weight, const ConstTensorRef &bias, double eps) {
     const hn::ScalableTag<C> d;
-    const int64_t rows = mean.num_elements;
+    const int64_t rows = rstd.num_elements;
     const int64_t n = x.num_elements / rows;
     std::vector<C> weight_storage, bias_storage;
     const C *w = ReadAll(weight, &weight_storage);
@@ -77,8 +77,12 @@ void Forward(const TensorRef &y, const TensorRef &mean, const TensorRef &rstd, c
         for (int64_t r = begin; r < end; ++r) {
             const C *from = in.Read(r * n, n, scratch.data());
             C *to = out.Begin(r * n, scratch.data());
-            const double sum = SumRow(n, from, [](auto v) HWY_ATTR { return v; });
-            const auto m = static_cast<C>(sum / static_cast<double>(n));
+            C m{0};
+            if (mean.data != nullptr) {
+                const double sum = SumRow(n, from, [](auto v) HWY_ATTR { return v; });
+                m = static_cast<C>(sum / static_cast<double>(n));
+                mean.Data<C>()[r] = m;
+            }
             const auto vm = hn::Set(d, m);
             const double squares = SumRow(n, from, [&](auto v) HWY_ATTR {
                 const auto difference = hn::Sub(v, vm);
@@ -87,7 +91,6 @@ void Forward(const TensorRef &y, const TensorRef &mean, const TensorRef &rstd, c
             const auto s = static_cast<C>(1.0 / std::sqrt(squares / static_cast<double>(n) + eps));
             NormalizeRow(n, from, m, s, w, b, to);
             out.Commit(r * n, n, to);
-            mean.Data<C>()[r] = m;
             rstd.Data<C>()[r] = s;
         }
     });
@@ -106,13 +109,16 @@ struct BackwardTask {
     Writer<C> dx;
     const C *weight, *mean, *rstd;
 
+    HWY_INLINE C Mean(int64_t r) const { return mean != nullptr ? mean[r] : C{0}; }
+
     /// One pass for the averages of row r and, if wanted, its part of the gradients of weight and bias.
     template <bool kWeightGrads>
     HWY_INLINE RowAverages Collect(const C *HWY_RESTRICT g, const C *HWY_RESTRICT v, int64_t r, C *HWY_RESTRICT dw,
                                    C *HWY_RESTRICT db) const {
         const hn::ScalableTag<C> d;
         const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-        const auto vm = hn::Set(d, mean[r]);
+        const C m = Mean(r);
+        const auto vm = hn::Set(d, m);
         const auto vs = hn::Set(d, rstd[r]);
         const auto one = hn::Set(d, C{1});
         RowAverages sums;
@@ -136,7 +142,7 @@ struct BackwardTask {
             sums.g_xhat += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, dot)));
         }
         for (; i < n; ++i) {
-            const C xhat = (v[i] - mean[r]) * rstd[r];
+            const C xhat = (v[i] - m) * rstd[r];
             const C scaled = g[i] * (weight != nullptr ? weight[i] : C{1});
             sums.g += static_cast<double>(scaled);
             sums.g_xhat += static_cast<double>(scaled * xhat);
@@ -148,13 +154,14 @@ struct BackwardTask {
         return {sums.g / static_cast<double>(n), sums.g_xhat / static_cast<double>(n)};
     }
 
-    /// dx = rstd * (g - average(g) - xhat * average(g * xhat)); `to` may be where g or x are.
+    /// dx = rstd * (g - average(g) - xhat * average(g * xhat)), without average(g) where there is no mean; `to` may be
+    /// where g or x are.
     HWY_INLINE void InputRow(const C *g, const C *v, int64_t r, const RowAverages &averages, C *to) const {
         const hn::ScalableTag<C> d;
         const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-        const C m = mean[r], s = rstd[r];
+        const C m = Mean(r), s = rstd[r];
         const auto along = static_cast<C>(averages.g_xhat);
-        const auto average = static_cast<C>(averages.g);
+        const auto average = static_cast<C>(mean != nullptr ? averages.g : 0);
         const auto vm = hn::Set(d, m);
         const auto vs = hn::Set(d, s);
         const auto valong = hn::Set(d, along);
@@ -216,7 +223,7 @@ template <typename C>
 void Backward(const TensorRef &grad_x, const TensorRef &grad_weight, const TensorRef &grad_bias,
               const ConstTensorRef &grad_y, const ConstTensorRef &x, const ConstTensorRef &weight,
               const ConstTensorRef &mean, const ConstTensorRef &rstd) {
-    const int64_t rows = mean.num_elements;
+    const int64_t rows = rstd.num_elements;
     const int64_t n = x.num_elements / rows;
     std::vector<C> weight_storage;
     const BackwardTask<C> task{n,
