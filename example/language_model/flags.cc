@@ -39,7 +39,7 @@ DEFINE_string(save, "",
 DEFINE_int64(batch_size, 12, "sequences in a batch");
 DEFINE_int64(sequence_length, 64, "tokens in a sequence; at most what the model can look at");
 DEFINE_int64(total_batch_size, 0, "tokens in a step, gathered from several batches; 0: those of one batch");
-DEFINE_int64(num_iteration, 2000, "steps");
+DEFINE_int64(num_iteration, 2000, "steps; 0 only validates");
 DEFINE_int64(max_tokens, 0, "tokens to train on, in place of --num_iteration");
 DEFINE_double(learning_rate, 0, "the highest; 0: 1e-3, from 768 wide on 6e-4, and 3e-5 for a model that was --load-ed");
 DEFINE_string(lr_schedule, "cosine",

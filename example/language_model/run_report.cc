@@ -56,7 +56,8 @@ void PrintRun(const Session &session, const Corpus &corpus, const Schedule &sche
     std::cout << table.ToString(terminal) << std::flush;
 }
 
-void PrintEnd(LoopEnd end, const TrainingLoop &loop, const MemoryForecast &memory, const RunLog &log) {
+void PrintEnd(LoopEnd end, const TrainingLoop &loop, int64_t peak_memory, const MemoryForecast &memory,
+              const RunLog &log) {
     if (end == LoopEnd::kPatience) {
         std::cout << fmt::format("ended early: {} validations without a better loss\n", FLAGS_patience);
     }
@@ -66,7 +67,7 @@ void PrintEnd(LoopEnd end, const TrainingLoop &loop, const MemoryForecast &memor
                                      ? ""
                                      : fmt::format("; go on with --checkpoint_dir={} --resume", FLAGS_checkpoint_dir));
     }
-    std::cout << fmt::format("memory:  {} at most, {} forecast\n", FormatBytes(PeakProcessMemory()),
+    std::cout << fmt::format("memory:  {} at most, {} forecast\n", FormatBytes(peak_memory),
                              FormatBytes(memory.process));
     if (!log.IsEmpty()) {
         std::cout << fmt::format("history: {}, {}\n", log.csv_path(), log.plot_path());

@@ -16,6 +16,7 @@ void PrintRun(const Session &session, const Corpus &corpus, const Schedule &sche
               double peak_flops, const utils::Terminal &terminal);
 
 /// The lines at its end: why, how much memory, which files.
-void PrintEnd(LoopEnd end, const TrainingLoop &loop, const MemoryForecast &memory, const RunLog &log);
+void PrintEnd(LoopEnd end, const TrainingLoop &loop, int64_t peak_memory, const MemoryForecast &memory,
+              const RunLog &log);
 
 }  // namespace infini_train::example

@@ -93,7 +93,7 @@ void TrainingLoop::Step(ProgressBar &bar) {
     if (step_callback_) {
         step_callback_();
     }
-    if (bar.IsDue(step_)) {
+    if (step_ < options_.num_steps && bar.IsDue(step_)) {
         bar.Update(step_, Fields());
     }
 }
@@ -111,7 +111,7 @@ LoopEnd TrainingLoop::Run() {
     ProgressBar bar("Training", options_.num_steps, std::cout, terminal_);
     bar.ShowRate(false);
     const bool has_validation = corpus_->validation != nullptr;
-    if (step_ == 0 && has_validation && options_.validation_every > 0) {
+    if (step_ == 0 && has_validation && (options_.validation_every > 0 || options_.num_steps == 0)) {
         log_->FirstValidation(Validate(bar));
     }
     bar.StartAt(step_);
@@ -143,8 +143,10 @@ LoopEnd TrainingLoop::Run() {
             end = LoopEnd::kStopped;
         }
     }
-    bar.Finish(step_, Fields());
-    Save();
+    if (record_.step > 0) {
+        bar.Finish(step_, Fields());
+        Save();
+    }
     return end;
 }
 

@@ -149,6 +149,7 @@ private:
     CheckpointFolder folder_;
     MemoryForecast memory_;
     double peak_flops_ = 0;
+    int64_t peak_memory_ = 0;
 };
 
 TrainingProgram::TrainingProgram(const ModelFamily &family)
@@ -214,7 +215,7 @@ void TrainingProgram::Finish(LoopEnd end, const TrainingLoop &loop, const RunLog
     }
     const auto parameters = static_cast<double>(session_.model->config().NumParameters());
     log.WritePlot(fmt::format("{}, {} parameters, {}", name_, FormatCount(parameters), schedule_.Describe()));
-    PrintEnd(end, loop, memory_, log);
+    PrintEnd(end, loop, peak_memory_, memory_, log);
 }
 
 int TrainingProgram::Run() {
@@ -228,6 +229,7 @@ int TrainingProgram::Run() {
     Prepare(&loop);
     const auto profiler = FLAGS_profile.empty() ? nullptr : StartProfiler(loop, session_.device);
     const LoopEnd end = loop.Run();
+    peak_memory_ = PeakProcessMemory();  // without what drawing the plot needs
     if (profiler != nullptr) {
         ShowProfile(*profiler, terminal_);
     }
