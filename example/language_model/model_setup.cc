@@ -9,6 +9,7 @@
 
 #include "infini_train/include/checkpoint/checkpoint.h"
 #include "infini_train/include/common/error.h"
+#include "infini_train/include/tensor.h"
 
 #include "example/common/flags.h"
 #include "example/language_model/corpus.h"
@@ -63,20 +64,6 @@ std::string TokenizerBeside(const std::string &path) {
     const std::string inside = fs::is_directory(absolute) ? FindTokenizer(absolute.string()) : "";
     const fs::path trimmed = absolute.has_filename() ? absolute : absolute.parent_path();
     return inside.empty() ? FindTokenizer(trimmed.parent_path().string()) : inside;
-}
-
-// The same weights under another dropout.
-std::shared_ptr<nn::Transformer> WithDropout(const std::shared_ptr<nn::Transformer> &model, double dropout,
-                                             DataType dtype, Device device) {
-    nn::TransformerConfig config = model->config();
-    if (config.dropout == dropout) {
-        model->To(device);
-        return model;
-    }
-    config.dropout = dropout;
-    auto other = std::make_shared<nn::Transformer>(config, device, dtype, /*initialize=*/false);
-    other->LoadStateDict(model->StateDict());
-    return other;
 }
 
 }  // namespace
@@ -148,8 +135,8 @@ nn::TransformerConfig ConfigFromText(const std::map<std::string, std::string> &v
 ModelSource LoadModelFrom(const std::string &path, DataType dtype, double dropout, Device device) {
     const std::string checkpoint = CheckpointAt(path);
     if (checkpoint.empty()) {
-        LoadedModel loaded = LoadModel(path, dtype);
-        return {WithDropout(loaded.model, dropout, dtype, device), loaded.source, TokenizerBeside(path)};
+        LoadedModel loaded = LoadModel(path, dtype, device, dropout);
+        return {loaded.model, loaded.source, TokenizerBeside(path)};
     }
     const CheckpointInfo info = Checkpoint::Verify(checkpoint);
     nn::TransformerConfig config = ConfigFromText(info.flags, checkpoint);
@@ -157,6 +144,20 @@ ModelSource LoadModelFrom(const std::string &path, DataType dtype, double dropou
     auto model = std::make_shared<nn::Transformer>(config, device, dtype, /*initialize=*/false);
     Checkpoint::Load(checkpoint, {.model = model.get(), .generator = nullptr});
     return {model, fmt::format("checkpoint of step {}", info.step), TokenizerBeside(checkpoint)};
+}
+
+void SaveModelTo(const std::string &folder, const nn::Transformer &model) {
+    nn::TransformerConfig config = model.config();
+    if (config.bias || config.norm != nn::NormType::kLayerNorm) {
+        SaveHuggingFace(folder, model);
+        return;
+    }
+    // Hugging Face's GPT-2 always has biases: those of 0 change nothing.
+    config.bias = true;
+    const TensorPtr &first = model.Parameters().front();
+    nn::Transformer with_biases(config, first->GetDevice(), first->Dtype());
+    with_biases.LoadStateDict(model.StateDict(), /*strict=*/false);
+    SaveHuggingFace(folder, with_biases);
 }
 
 void CheckContext(const nn::TransformerConfig &config, int64_t sequence_length) {

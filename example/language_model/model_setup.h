@@ -44,6 +44,9 @@ struct ModelSource {
 /// all). `dropout` is what the model is to have.
 ModelSource LoadModelFrom(const std::string &path, DataType dtype, double dropout, Device device);
 
+/// Writes a folder that Hugging Face's transformers reads, also of a GPT-2 without biases. Throws as SaveHuggingFace.
+void SaveModelTo(const std::string &folder, const nn::Transformer &model);
+
 /// Checks that a sequence fits into the model. Throws UsageError.
 void CheckContext(const nn::TransformerConfig &config, int64_t sequence_length);
 

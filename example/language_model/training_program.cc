@@ -16,7 +16,6 @@
 #include "example/common/terminal.h"
 #include "example/language_model/flags.h"
 #include "example/language_model/machine.h"
-#include "example/language_model/model_files.h"
 #include "example/language_model/run_report.h"
 #include "example/language_model/session.h"
 #include "example/language_model/training_loop.h"
@@ -113,7 +112,7 @@ void ShowProfile(utils::Profiler &profiler, const Terminal &terminal) {
 }
 
 void SaveModel(const Session &session) {
-    SaveHuggingFace(FLAGS_save, *session.model);
+    SaveModelTo(FLAGS_save, *session.model);
     if (session.tokenizer != nullptr) {
         SaveTokenizer(*session.tokenizer, FLAGS_save);
     }

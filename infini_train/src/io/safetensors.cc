@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "infini_train/include/common/error.h"
+#include "infini_train/include/io/binary_file.h"
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/common/format.h"
@@ -54,17 +52,13 @@ struct Entry {
     uint64_t end;
 };
 
-class Reader {
+// Checks a header and gives what it describes.
+class HeaderReader {
 public:
-    explicit Reader(const std::string &path) : path_(path), file_(path, std::ios::binary | std::ios::ate) {
-        if (!file_) {
-            Fail("a readable file", std::strerror(errno));
-        }
-        file_size_ = static_cast<uint64_t>(file_.tellg());
-        file_.seekg(0);
-    }
+    explicit HeaderReader(const BinaryFile &file) : file_(file) {}
 
-    std::map<std::string, TensorPtr> Read(std::map<std::string, std::string> *metadata) {
+    /// Where the data begin is added to the entries' begins and ends.
+    std::vector<Entry> Read(std::map<std::string, std::string> *metadata) {
         const Json header = ReadHeader();
         std::vector<Entry> entries;
         for (const auto &[name, value] : header.items()) {
@@ -74,41 +68,28 @@ public:
                 entries.push_back(ParseEntry(name, value));
             }
         }
-        CheckLayout(entries);
-        std::map<std::string, TensorPtr> tensors;
-        for (const Entry &entry : entries) {
-            auto tensor = Tensor::Empty(entry.dims, entry.dtype);
-            file_.seekg(static_cast<std::streamoff>(data_start_ + entry.begin));
-            file_.read(static_cast<char *>(tensor->DataPtr()), static_cast<std::streamsize>(entry.end - entry.begin));
-            if (!file_) {
-                Fail("the data of " + entry.name, "a read error");
-            }
-            tensors[entry.name] = std::move(tensor);
-        }
-        return tensors;
+        CheckLayout(&entries);
+        return entries;
     }
 
 private:
     [[noreturn]] void Fail(const std::string &expected, const std::string &found) const {
-        Throw<IoError>("LoadSafetensors: {}: expected {}, found {}", path_, expected, found);
+        file_.Fail(expected, found);
     }
 
     Json ReadHeader() {
         uint64_t length = 0;
-        file_.read(reinterpret_cast<char *>(&length), sizeof(length));
-        if (!file_) {
-            Fail("a header of at least 8 bytes", fmt::format("{} bytes", file_size_));
+        if (file_.size() < sizeof(length)) {
+            Fail("a header of at least 8 bytes", fmt::format("{} bytes", file_.size()));
         }
-        if (length > kMaxHeader || length > file_size_ - sizeof(length)) {
-            Fail(fmt::format("a header within the file's {} bytes and below 100 MB", file_size_),
+        file_.Read(0, &length, sizeof(length), "the header's length");
+        if (length > kMaxHeader || length > file_.size() - sizeof(length)) {
+            Fail(fmt::format("a header within the file's {} bytes and below 100 MB", file_.size()),
                  fmt::format("a length of {} bytes", length));
         }
         data_start_ = sizeof(length) + length;
         std::string text(length, '\0');
-        file_.read(text.data(), static_cast<std::streamsize>(length));
-        if (!file_) {
-            Fail("the whole header", "a read error");
-        }
+        file_.Read(sizeof(length), text.data(), length, "the whole header");
         return ParseJson(text);
     }
 
@@ -148,9 +129,7 @@ private:
             if (!text.is_string()) {
                 Fail("text as metadata '" + key + "'", text.type_name());
             }
-            if (metadata != nullptr) {
-                (*metadata)[key] = text.get<std::string>();
-            }
+            (*metadata)[key] = text.get<std::string>();
         }
     }
 
@@ -200,34 +179,101 @@ private:
         return entry;
     }
 
-    void CheckLayout(std::vector<Entry> entries) const {
-        std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    // Sorts the entries by their place, and moves them to where the data begin.
+    void CheckLayout(std::vector<Entry> *entries) const {
+        std::sort(entries->begin(), entries->end(), [](const Entry &a, const Entry &b) {
             return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
         });
         uint64_t position = 0;
-        for (const Entry &entry : entries) {
+        for (Entry &entry : *entries) {
             if (entry.begin != position) {
                 Fail(fmt::format("tensor '{}' to begin at {}, where the one before it ends", entry.name, position),
                      fmt::format("offset {}", entry.begin));
             }
             position = entry.end;
+            entry.begin += data_start_;
         }
-        if (position != file_size_ - data_start_) {
-            Fail(fmt::format("{} bytes of data", position), fmt::format("{}", file_size_ - data_start_));
+        if (position != file_.size() - data_start_) {
+            Fail(fmt::format("{} bytes of data", position), fmt::format("{}", file_.size() - data_start_));
         }
     }
 
-    const std::string &path_;
-    std::ifstream file_;
-    uint64_t file_size_ = 0;
+    const BinaryFile &file_;
     uint64_t data_start_ = 0;
 };
 
 }  // namespace
 
+struct SafetensorsFile::State {
+    explicit State(const std::string &path) : file(path, "LoadSafetensors") {}
+
+    const BinaryFile file;
+    std::map<std::string, Info> tensors;
+    std::map<std::string, uint64_t> begins;
+    std::map<std::string, std::string> metadata;
+};
+
+SafetensorsFile::SafetensorsFile(const std::string &path) : state_(std::make_unique<State>(path)) {
+    for (Entry &entry : HeaderReader(state_->file).Read(&state_->metadata)) {
+        state_->begins[entry.name] = entry.begin;
+        state_->tensors[entry.name] = {entry.dtype, std::move(entry.dims)};
+    }
+}
+
+SafetensorsFile::~SafetensorsFile() = default;
+SafetensorsFile::SafetensorsFile(SafetensorsFile &&) noexcept = default;
+SafetensorsFile &SafetensorsFile::operator=(SafetensorsFile &&) noexcept = default;
+
+const std::string &SafetensorsFile::path() const {
+    return state_->file.path();
+}
+
+const std::map<std::string, SafetensorsFile::Info> &SafetensorsFile::tensors() const {
+    return state_->tensors;
+}
+
+const std::map<std::string, std::string> &SafetensorsFile::metadata() const {
+    return state_->metadata;
+}
+
+const SafetensorsFile::Info &SafetensorsFile::info(const std::string &name) const {
+    const auto found = state_->tensors.find(name);
+    if (found == state_->tensors.end()) {
+        state_->file.Fail(fmt::format("a tensor '{}'", name),
+                          fmt::format("{} tensors of other names", state_->tensors.size()));
+    }
+    return found->second;
+}
+
+TensorPtr SafetensorsFile::Read(const std::string &name) const {
+    const Info &known = info(name);
+    auto tensor = Tensor::Empty(known.dims, known.dtype);
+    state_->file.ReadTensor(state_->begins.at(name), known.dtype, tensor, "the data of " + name);
+    return tensor;
+}
+
+void SafetensorsFile::ReadInto(const std::string &name, const TensorPtr &to) const {
+    const Info &known = info(name);
+    if (to == nullptr || to->Dims() != known.dims) {
+        state_->file.Fail(fmt::format("tensor '{}' of {}", name, to != nullptr ? FormatDims(to->Dims()) : "no tensor"),
+                          FormatDims(known.dims));
+    }
+    state_->file.ReadTensor(state_->begins.at(name), known.dtype, to, "the data of " + name);
+}
+
 std::map<std::string, TensorPtr> LoadSafetensors(const std::string &path,
                                                  std::map<std::string, std::string> *metadata) {
-    return Reader(path).Read(metadata);
+    const SafetensorsFile file(path);
+    std::map<std::string, TensorPtr> tensors;
+    for (const auto &[name, info] : file.tensors()) {
+        tensors[name] = file.Read(name);
+    }
+    if (metadata != nullptr) {
+        for (const auto &[key, text] : file.metadata()) {
+            (*metadata)[key] = text;
+        }
+    }
+    return tensors;
 }
 
 void SaveSafetensors(const std::string &path, const std::map<std::string, TensorPtr> &tensors,
