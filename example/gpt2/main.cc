@@ -8,8 +8,8 @@ int main(int argc, char **argv) {
     ModelFamily family;
     family.name = "gpt2";
     family.summary = "Trains GPT-2 on a text, from nothing or from published weights, and lets it write.";
-    family.presets = {"d2",  "d4",  "d6",  "d8",  "d10", "d12",  "d14",         "d16",        "d18",    "d20",
-                      "d24", "d30", "d36", "d40", "d48", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"};
+    family.presets = {"d2",  "d4",  "d6",   "d8",          "d12",        "d24",
+                      "d36", "d48", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"};
     family.preset = Gpt2Preset;
     family.examples = {"gpt2 --text=input.txt --save=model",
                        "gpt2 --generate --load=model --prompt='To be' --temperature=0.8",

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "example/language_model/weights.h"
 #include "infini_train/include/common/error.h"
+
+#include "example/language_model/weights.h"
 
 // The formats: train_gpt2.py of https://github.com/karpathy/llm.c and export.py of https://github.com/karpathy/llama2.c
 
@@ -72,8 +73,7 @@ nn::TransformerConfig ConfigOf(const io::BinaryFile &file, const Llama2CSizes &s
             file.Fail(fmt::format("a {} of at least 1", what), std::to_string(size));
         }
     }
-    auto config =
-        nn::TransformerConfig::Llama(sizes.vocab_size, sizes.context, sizes.layers, sizes.heads, sizes.width);
+    auto config = nn::TransformerConfig::Llama(sizes.vocab_size, sizes.context, sizes.layers, sizes.heads, sizes.width);
     config.hidden = sizes.hidden;
     config.kv_heads = sizes.kv_heads;
     return config;
@@ -117,7 +117,8 @@ LoadedModel LoadLlama2CFirst(const io::BinaryFile &file, const ModelOptions &opt
     const int64_t table = config.context * (config.width / config.heads);
     CheckSizes(file, config, table, DataType::kFLOAT32, kLlama2CFirstHeaderBytes);
     const auto model = NewModel(config, options);
-    uint64_t offset = ReadWeights(file, kLlama2CFirstHeaderBytes, DataType::kFLOAT32, Llama2CFirstWeights(config), *model);
+    uint64_t offset =
+        ReadWeights(file, kLlama2CFirstHeaderBytes, DataType::kFLOAT32, Llama2CFirstWeights(config), *model);
     if (!tied) {
         offset += static_cast<uint64_t>(table) * sizeof(float);
         file.ReadTensor(offset, DataType::kFLOAT32, model->module("lm_head")->parameter("weight"), "lm_head.weight");
@@ -139,8 +140,7 @@ LoadedModel LoadLlama2C(const io::BinaryFile &file, const ModelOptions &options)
     config.tied = tied != 0;
     CheckSizes(file, config, 0, DataType::kFLOAT32, kLlama2CHeaderBytes);
     const auto model = NewModel(config, options);
-    const uint64_t offset =
-        ReadWeights(file, kLlama2CHeaderBytes, DataType::kFLOAT32, Llama2CWeights(config), *model);
+    const uint64_t offset = ReadWeights(file, kLlama2CHeaderBytes, DataType::kFLOAT32, Llama2CWeights(config), *model);
     if (!config.tied) {
         file.ReadTensor(offset, DataType::kFLOAT32, model->module("lm_head")->parameter("weight"), "lm_head.weight");
     }

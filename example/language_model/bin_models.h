@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "example/language_model/model_files.h"
 #include "infini_train/include/io/binary_file.h"
+
+#include "example/language_model/model_files.h"
 
 namespace infini_train::example {
 

@@ -20,7 +20,9 @@ DEFINE_bool(shuffle, true, "the windows in an order that --seed decides; --noshu
 DEFINE_int32(num_workers, 1, "threads that make batches ahead; the batches don't depend on it");
 DEFINE_int32(prefetch, 2, "batches that each of them makes ahead");
 
-DEFINE_string(model, "", "a size by name; empty: the sizes below");
+DEFINE_string(model, "",
+              "a size by name; gpt2: d2 to d48 by depth, gpt2, gpt2-medium, gpt2-large, gpt2-xl; llama: stories260k, "
+              "stories15m, stories42m, stories110m, llama-7b. Empty: the sizes below");
 DEFINE_int64(n_layer, 4, "blocks");
 DEFINE_int64(n_head, 4, "heads of attention");
 DEFINE_int64(n_kv_head, 0, "heads of keys and values; 0: --n_head");
@@ -41,7 +43,8 @@ DEFINE_int64(sequence_length, 64, "tokens in a sequence; at most what the model 
 DEFINE_int64(total_batch_size, 0, "tokens in a step, gathered from several batches; 0: those of one batch");
 DEFINE_int64(num_iteration, 2000, "steps; 0 only validates");
 DEFINE_int64(max_tokens, 0, "tokens to train on, in place of --num_iteration");
-DEFINE_double(learning_rate, 0, "the highest; 0: 1e-3, from 768 wide on 6e-4, and 3e-5 for a model that was --load-ed");
+DEFINE_double(learning_rate, 0,
+              "the highest; 0: 3e-3 up to 128 wide, 1e-3 below 768, 6e-4 from there on, 3e-5 for a model of --load");
 DEFINE_string(lr_schedule, "cosine",
               "after the warm-up: cosine or linear (down to --min_lr), constant, step, exponential, one_cycle (with a "
               "warm-up of its own), or plateau (by the validation loss)");

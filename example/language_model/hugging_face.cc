@@ -7,11 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "example/language_model/json_file.h"
-#include "example/language_model/weights.h"
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/io/binary_file.h"
 #include "infini_train/include/io/safetensors.h"
+
+#include "example/language_model/json_file.h"
+#include "example/language_model/weights.h"
 
 namespace infini_train::example {
 namespace {
@@ -63,7 +64,8 @@ public:
             }
             const auto &info = InfoOf(found->second);
             if (info.dims != weight.dims || !IsFloatingPoint(info.dtype)) {
-                Fail(shown_, fmt::format("floating-point numbers ({}) as '{}'", fmt::join(weight.dims, ", "), weight.name),
+                Fail(shown_,
+                     fmt::format("floating-point numbers ({}) as '{}'", fmt::join(weight.dims, ", "), weight.name),
                      fmt::format("{} ({})", ToString(info.dtype), fmt::join(info.dims, ", ")));
             }
         }
@@ -83,7 +85,8 @@ public:
     // A model of more blocks than there are tensors needs no closer look, which would take its time.
     void CheckCount(const nn::TransformerConfig &config) const {
         if (config.layers > static_cast<int64_t>(places_.size())) {
-            Fail(shown_, fmt::format("the tensors of {} blocks", config.layers), fmt::format("{} tensors", places_.size()));
+            Fail(shown_, fmt::format("the tensors of {} blocks", config.layers),
+                 fmt::format("{} tensors", places_.size()));
         }
     }
 
@@ -124,7 +127,8 @@ std::vector<std::string> WeightFiles(const std::filesystem::path &folder) {
     }
     const bool is_old = std::filesystem::exists(folder / "pytorch_model.bin");
     Fail(folder, fmt::format("{} or {}", kOneFile, kIndex),
-         is_old ? "pytorch_model.bin; transformers' save_pretrained(..., safe_serialization=True) converts it" : "neither");
+         is_old ? "pytorch_model.bin; transformers' save_pretrained(..., safe_serialization=True) converts it"
+                : "neither");
 }
 
 Weights WeightsOf(const nn::TransformerConfig &config) {
@@ -146,8 +150,7 @@ LoadedModel LoadHuggingFace(const std::string &folder, const std::string &weight
     files.CheckCount(config);
     const Weights wanted = WeightsOf(config);
     files.Check(wanted, config);
-    const auto model =
-        std::make_shared<nn::Transformer>(config, options.device, options.dtype, /*initialize=*/false);
+    const auto model = std::make_shared<nn::Transformer>(config, options.device, options.dtype, /*initialize=*/false);
     for (const Weight &weight : wanted) {
         files.ReadInto(weight, weight.In(*model));
     }

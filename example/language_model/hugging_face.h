@@ -7,8 +7,8 @@
 
 namespace infini_train::example {
 
-/// A model of transformers: config.json, and weights in one safetensors file (`weights`) or, where that is empty, in the
-/// files of `folder` that it would look for.
+/// A model of transformers: config.json, and weights in one safetensors file (`weights`) or, where that is empty, in
+/// the files of `folder` that it would look for.
 LoadedModel LoadHuggingFace(const std::string &folder, const std::string &weights, const ModelOptions &options);
 
 /// The model that a config.json describes. Throws IoError for one that isn't there, isn't understood, or asks for what

@@ -1,9 +1,11 @@
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+#include "infini_train/include/common/error.h"
 
 #include "example/language_model/hugging_face.h"
 #include "example/language_model/json_file.h"
-#include "infini_train/include/common/error.h"
 
 // The fields are those of transformers' GPT2Config and LlamaConfig, absent ones with its defaults.
 
@@ -59,10 +61,10 @@ nn::RopeScaling ReadScaling(const JsonFile &file) {
 }
 
 nn::TransformerConfig ReadLlama(const JsonFile &file) {
-    auto config = nn::TransformerConfig::Llama(
-        file.Integer("vocab_size", 32000), file.Integer("max_position_embeddings", 2048),
-        file.Integer("num_hidden_layers", 32), file.Integer("num_attention_heads", 32),
-        file.Integer("hidden_size", 4096));
+    auto config =
+        nn::TransformerConfig::Llama(file.Integer("vocab_size", 32000), file.Integer("max_position_embeddings", 2048),
+                                     file.Integer("num_hidden_layers", 32), file.Integer("num_attention_heads", 32),
+                                     file.Integer("hidden_size", 4096));
     config.hidden = file.Integer("intermediate_size", 11008);
     config.kv_heads = file.Integer("num_key_value_heads", 0);
     config.head_size = file.Integer("head_dim", 0);
@@ -166,7 +168,8 @@ std::string HuggingFaceConfig(const nn::TransformerConfig &config, DataType dtyp
                           config.position == nn::PositionType::kRotary;
     if (!is_gpt2 && !is_llama) {
         throw ValueError(
-            "SaveHuggingFace: expected a GPT-2 (LayerNorm, GELU, learned positions, biases, as many heads of keys as of "
+            "SaveHuggingFace: expected a GPT-2 (LayerNorm, GELU, learned positions, biases, as many heads of keys as "
+            "of "
             "queries) or a LLaMA (RMSNorm, SwiGLU, rotary positions), got a mixture of the two");
     }
     nlohmann::ordered_json fields = is_gpt2 ? Gpt2Fields(config) : LlamaFields(config);

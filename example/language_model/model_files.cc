@@ -2,9 +2,10 @@
 
 #include <filesystem>
 
+#include "infini_train/include/io/binary_file.h"
+
 #include "example/language_model/bin_models.h"
 #include "example/language_model/hugging_face.h"
-#include "infini_train/include/io/binary_file.h"
 
 namespace infini_train::example {
 

@@ -27,8 +27,8 @@ struct LoadedModel {
 LoadedModel LoadModel(const std::string &path, DataType dtype, Device device = {}, double dropout = 0.0);
 
 /// Writes a folder that transformers' from_pretrained takes, and LoadModel: config.json and model.safetensors, in the
-/// model's data type. Throws ValueError for a model that is neither a GPT-2 (LayerNorm, GELU, learned positions, biases)
-/// nor a LLaMA (RMSNorm, SwiGLU, rotary positions), IoError with the system's reason.
+/// model's data type. Throws ValueError for a model that is neither a GPT-2 (LayerNorm, GELU, learned positions,
+/// biases) nor a LLaMA (RMSNorm, SwiGLU, rotary positions), IoError with the system's reason.
 void SaveHuggingFace(const std::string &folder, const nn::Transformer &model);
 
 /// GPT-2's sizes: `gpt2`, `gpt2-medium`, `gpt2-large`, `gpt2-xl` as published, and by depth, `d2` to `d48`, where d12,

@@ -71,8 +71,11 @@ std::string TokenizerBeside(const std::string &path) {
 nn::TransformerConfig ConfigFromFlags(const ModelFamily &family, int64_t vocab_size) {
     nn::TransformerConfig config;
     if (!FLAGS_model.empty()) {
-        RequireOneOf("model", FLAGS_model, family.presets);
-        config = *family.preset(FLAGS_model);
+        const auto preset = family.preset(FLAGS_model);
+        if (!preset) {
+            RequireOneOf("model", FLAGS_model, family.presets);
+        }
+        config = preset.value();
         for (const char *flag : {"n_layer", "n_head", "n_kv_head", "n_embd", "n_hidden"}) {
             if (IsGiven(flag)) {
                 throw UsageError(fmt::format("--model={} has its own sizes: leave --{} out", FLAGS_model, flag));

@@ -22,7 +22,7 @@ struct ModelFamily {
     bool is_llama = false;
     int64_t vocab_size = 50257;         // where nothing else says it
     std::vector<std::string> examples;  // command lines, for --help
-    std::vector<std::string> presets;
+    std::vector<std::string> presets;   // some of the names that `preset` knows, to suggest
     std::function<std::optional<nn::TransformerConfig>(const std::string &)> preset;
 };
 

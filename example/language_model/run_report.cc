@@ -19,9 +19,9 @@ void AddDataRows(const Session &session, const Corpus &corpus, Table *table) {
     table->AddRow({"tokens", fmt::format("{} to train, {} for validation", corpus.train->NumTokens(),
                                          corpus.validation != nullptr ? corpus.validation->NumTokens() : 0)});
     if (session.tokenizer != nullptr) {
-        table->AddRow({"tokenizer",
-                       fmt::format("{}, {} tokens{}{}", session.tokenizer->type(), session.tokenizer->vocab_size(),
-                                   session.tokenizer_source.empty() ? "" : ", ", session.tokenizer_source)});
+        table->AddRow(
+            {"tokenizer", fmt::format("{}, {} tokens{}{}", session.tokenizer->type(), session.tokenizer->vocab_size(),
+                                      session.tokenizer_source.empty() ? "" : ", ", session.tokenizer_source)});
     }
 }
 

@@ -37,9 +37,10 @@ void FindCheckpoint(Session *session) {
         return;
     }
     if (!FLAGS_resume) {
-        throw UsageError(fmt::format("--checkpoint_dir={} holds a training that came to {}; --resume goes on with it, "
-                                     "or name another folder",
-                                     FLAGS_checkpoint_dir, session->checkpoint));
+        throw UsageError(
+            fmt::format("--checkpoint_dir={} holds a training that came to {}; --resume goes on with it, "
+                        "or name another folder",
+                        FLAGS_checkpoint_dir, session->checkpoint));
     }
     session->resumed = Checkpoint::Verify(session->checkpoint);
     AdoptFlags(session->resumed->flags);
@@ -78,9 +79,8 @@ int64_t VocabSize(const ModelFamily &family, const Session &session) {
 void MakeModel(const ModelFamily &family, Session *session) {
     if (session->resumed) {
         // Its values come with the rest of the checkpoint.
-        session->model =
-            std::make_shared<nn::Transformer>(ConfigFromText(session->resumed->flags, session->checkpoint),
-                                              session->device, Dtype(), /*initialize=*/false);
+        session->model = std::make_shared<nn::Transformer>(ConfigFromText(session->resumed->flags, session->checkpoint),
+                                                           session->device, Dtype(), /*initialize=*/false);
         session->model_source = fmt::format("checkpoint of step {}", session->resumed->step);
     } else if (session->model == nullptr) {
         session->model = std::make_shared<nn::Transformer>(ConfigFromFlags(family, VocabSize(family, *session)),
@@ -101,8 +101,9 @@ Session BeginTraining(const ModelFamily &family) {
     FindCheckpoint(&session);
     session.device = StartMachine();
     if (FLAGS_text.empty() && FLAGS_input_bin.empty()) {
-        throw UsageError(fmt::format("nothing to learn from: give --text=FILE, --text=kjv or --input_bin=FILES, or "
-                                     "--generate to write with a trained model"));
+        throw UsageError(
+            fmt::format("nothing to learn from: give --text=FILE, --text=kjv or --input_bin=FILES, or "
+                        "--generate to write with a trained model"));
     }
     if (!FLAGS_text.empty()) {
         session.content = ReadCorpusText(FLAGS_text);

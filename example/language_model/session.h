@@ -21,8 +21,8 @@ struct Session {
     std::string model_source;                    // "new", or where the weights come from
     std::unique_ptr<text::Tokenizer> tokenizer;  // null: ids are just numbers
     std::string tokenizer_source;
-    std::string content;                     // of --text
-    std::string checkpoint;                  // to go on from, "" for a fresh start
+    std::string content;                    // of --text
+    std::string checkpoint;                 // to go on from, "" for a fresh start
     std::optional<CheckpointInfo> resumed;  // what it says
 };
 

@@ -25,9 +25,12 @@ namespace {
 
 // Puts numbers where flags leave the choice to the program, so that a checkpoint holds what was chosen.
 void ChooseRates(const nn::TransformerConfig &config) {
-    constexpr int64_t kWide = 768;
     if (FLAGS_learning_rate == 0) {
-        FLAGS_learning_rate = !FLAGS_load.empty() ? 3e-5 : config.width >= kWide ? 6e-4 : 1e-3;
+        constexpr int64_t kSmall = 128, kLarge = 768;  // widths
+        FLAGS_learning_rate = !FLAGS_load.empty()      ? 3e-5
+                              : config.width <= kSmall ? 3e-3
+                              : config.width < kLarge  ? 1e-3
+                                                       : 6e-4;
     }
     if (FLAGS_min_lr < 0) {
         FLAGS_min_lr = FLAGS_learning_rate / 10;

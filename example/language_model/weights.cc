@@ -32,8 +32,7 @@ public:
     }
     // (in, out) in the file.
     void Conv1d(const std::string &name, const std::string &parameter, int64_t in, int64_t out) {
-        weights_.push_back(
-            {name, {in, out}, parameter, [](const TensorPtr &whole) { return whole->Transpose(0, 1); }});
+        weights_.push_back({name, {in, out}, parameter, [](const TensorPtr &whole) { return whole->Transpose(0, 1); }});
     }
     // Some rows of a matrix, or elements of a bias.
     void Rows(const std::string &name, const std::string &parameter, int64_t first, int64_t rows, bool is_bias) {
@@ -41,8 +40,8 @@ public:
         if (!is_bias) {
             dims.push_back(width_);
         }
-        weights_.push_back({name, dims, parameter,
-                            [=](const TensorPtr &whole) { return whole->Narrow(0, first, rows); }});
+        weights_.push_back(
+            {name, dims, parameter, [=](const TensorPtr &whole) { return whole->Narrow(0, first, rows); }});
     }
     // Rows whose rotary pairs lie side by side in the file.
     void PairedRows(const std::string &parameter, int64_t first, int64_t heads) {
@@ -82,15 +81,12 @@ void ListLlama2CMatrices(Lister *list, const Between &between) {
         list->Matrix("", h + "attn.c_proj.weight", list->width_, list->queries());
     });
     between();
-    list->Blocks([&](int64_t, const std::string &h) {
-        list->Matrix("", h + "mlp.c_gate.weight", list->hidden_, list->width_);
-    });
-    list->Blocks([&](int64_t, const std::string &h) {
-        list->Matrix("", h + "mlp.c_proj.weight", list->width_, list->hidden_);
-    });
-    list->Blocks([&](int64_t, const std::string &h) {
-        list->Matrix("", h + "mlp.c_fc.weight", list->hidden_, list->width_);
-    });
+    list->Blocks(
+        [&](int64_t, const std::string &h) { list->Matrix("", h + "mlp.c_gate.weight", list->hidden_, list->width_); });
+    list->Blocks(
+        [&](int64_t, const std::string &h) { list->Matrix("", h + "mlp.c_proj.weight", list->width_, list->hidden_); });
+    list->Blocks(
+        [&](int64_t, const std::string &h) { list->Matrix("", h + "mlp.c_fc.weight", list->hidden_, list->width_); });
 }
 
 void ListNorms(Lister *list, const char *norm) {

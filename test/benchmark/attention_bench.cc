@@ -22,8 +22,7 @@ constexpr int64_t kFeatures = 64;
 constexpr int64_t kWidth = kHeads * kFeatures;
 
 TensorPtr Fused(const TensorList &qkv, double dropout) {
-    return nn::function::ScaledDotProductAttention(qkv[0], qkv[1], qkv[2],
-                                                   {.dropout_p = dropout, .is_causal = true});
+    return nn::function::ScaledDotProductAttention(qkv[0], qkv[1], qkv[2], {.dropout_p = dropout, .is_causal = true});
 }
 
 // As it is written without the operator: the (T, T) weights are made and kept.
@@ -53,9 +52,8 @@ void Run(benchmark::State &state, const Attention &attention, double dropout, Da
     }
     // Two products of (T, T) weights forward, five backward, of which causality leaves half.
     const double product = 2.0 * static_cast<double>(batch * kWidth * length * (length + 1) / 2);
-    state.counters["GF/s"] =
-        benchmark::Counter(product * (backward ? 7 : 2), benchmark::Counter::kIsIterationInvariantRate,
-                           benchmark::Counter::OneK::kIs1000);
+    state.counters["GF/s"] = benchmark::Counter(
+        product * (backward ? 7 : 2), benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::OneK::kIs1000);
 }
 
 template <class Attention>

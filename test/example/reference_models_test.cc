@@ -4,20 +4,21 @@
 
 #include <gtest/gtest.h>
 
-#include "example/language_model/model_files.h"
-#include "example/language_model/weights.h"
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/io/safetensors.h"
 #include "infini_train/include/nn/functional.h"
 #include "infini_train/include/tensor.h"
+
+#include "example/language_model/model_files.h"
+#include "example/language_model/weights.h"
 
 namespace infini_train::example {
 namespace {
 
 using Reference = std::map<std::string, TensorPtr>;
 
-#define INFINI_TRAIN_NEEDS(path)                                                     \
-    if (!std::filesystem::exists(path)) {                                            \
+#define INFINI_TRAIN_NEEDS(path)                                                 \
+    if (!std::filesystem::exists(path)) {                                        \
         GTEST_SKIP() << (path) << " is not there: this comparison was NOT made"; \
     }
 

@@ -1,5 +1,5 @@
-// The Transformer as a whole: its parameters, its cache, checkpoints, hooks, errors. The values of its parts are compared
-// in transformer_parts_test.cc, those of whole models in test/example/model_files_test.cc.
+// The Transformer as a whole: its parameters, its cache, checkpoints, hooks, errors. The values of its parts are
+// compared in transformer_parts_test.cc, those of whole models in test/example/model_files_test.cc.
 #include "infini_train/include/nn/modules/transformer/transformer.h"
 
 #include <cmath>

@@ -40,8 +40,8 @@ public:
 
     /// A tensor, on the CPU. Throws IoError.
     TensorPtr Read(const std::string &name) const;
-    /// Copies one into a tensor of the same dims, of any strides, data type and device, unrecorded, without another copy
-    /// in memory. Throws IoError, for other dims too.
+    /// Copies one into a tensor of the same dims, of any strides, data type and device, unrecorded, without another
+    /// copy in memory. Throws IoError, for other dims too.
     void ReadInto(const std::string &name, const TensorPtr &to) const;
 
 private:

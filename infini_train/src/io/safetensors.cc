@@ -73,9 +73,7 @@ public:
     }
 
 private:
-    [[noreturn]] void Fail(const std::string &expected, const std::string &found) const {
-        file_.Fail(expected, found);
-    }
+    [[noreturn]] void Fail(const std::string &expected, const std::string &found) const { file_.Fail(expected, found); }
 
     Json ReadHeader() {
         uint64_t length = 0;

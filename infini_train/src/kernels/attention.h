@@ -8,8 +8,8 @@
 namespace infini_train::kernels {
 
 // Query, output and their gradients are (B, H, T, D or Dv), key, value and theirs (B, Hkv, S, D or Dv), H a multiple of
-// Hkv, all of one floating-point type and of any strides. The mask is (B, H, T, S), stride 0 where it is broadcast: bool
-// or of that type; null data means none. `log_sums` is (B, H, T) and contiguous, float64 for float64 and float32
+// Hkv, all of one floating-point type and of any strides. The mask is (B, H, T, S), stride 0 where it is broadcast:
+// bool or of that type; null data means none. `log_sums` is (B, H, T) and contiguous, float64 for float64 and float32
 // otherwise: for each query the logarithm of the sum of e^score, or infinity where it sees no key. 16-bit types are
 // computed in float and rounded once. No result depends on the number of threads.
 

@@ -21,17 +21,9 @@ TensorRef ReadOnly(const ConstTensorRef &x) {
 void BackwardKernel(TensorRef grad_query, TensorRef grad_key, TensorRef grad_value, ConstTensorRef grad_output,
                     ConstTensorRef output, ConstTensorRef log_sums, ConstTensorRef query, ConstTensorRef key,
                     ConstTensorRef value, ConstTensorRef mask, const kernels::AttentionSettings &settings) {
-    const AttentionOperands x{query,
-                              key,
-                              value,
-                              mask,
-                              settings,
-                              ReadOnly(output),
-                              ReadOnly(log_sums),
-                              grad_output,
-                              grad_query,
-                              grad_key,
-                              grad_value};
+    const AttentionOperands x{
+        query,       key,        value,    mask,      settings, ReadOnly(output), ReadOnly(log_sums),
+        grad_output, grad_query, grad_key, grad_value};
     query.dtype == DataType::kFLOAT64 ? AttentionBackwardDouble(x) : AttentionBackwardFloat(x);
 }
 

@@ -57,7 +57,8 @@ public:
     void Run() const {
         const int64_t heads = p_.batch * p_.key_heads;
         const Scratch<C> partial(parts_ > 1 ? parts_ * QuerySize() : 0);
-        const int64_t work = p_.group * p_.queries * std::min(part_, p_.keys) * (p_.features + p_.value_features) * 5 / 2;
+        const int64_t work =
+            p_.group * p_.queries * std::min(part_, p_.keys) * (p_.features + p_.value_features) * 5 / 2;
         ShareOut(heads * parts_, work, [&](const auto &next) HWY_ATTR {
             const Scratch<C> memory(Room());
             Workspace room(*this, memory.data());
@@ -161,9 +162,9 @@ private:
         std::fill_n(room.along, kBlock, C{0});
         std::copy_n(log_sums_ + (b * p_.heads + h) * p_.queries + query, count, room.log_sums);
         for (int64_t i = 0; i < count; ++i) {
-            room.along[i] = static_cast<C>(
-                SumRows(p_.value_features, grads.data + i * grads.ld, outputs.data + i * outputs.ld,
-                        [](auto g, auto o) HWY_ATTR { return hn::Mul(g, o); }));
+            room.along[i] =
+                static_cast<C>(SumRows(p_.value_features, grads.data + i * grads.ld, outputs.data + i * outputs.ld,
+                                       [](auto g, auto o) HWY_ATTR { return hn::Mul(g, o); }));
         }
         for (int64_t key = first; key < end; key += kBlock) {
             const ScoreBlock block = p_.Block(b, h, query, count, key, std::min(kBlock, end - key));

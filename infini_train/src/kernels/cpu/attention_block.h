@@ -31,8 +31,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Queries and keys in a block. Scores are kept transposed, (keys, queries): the softmax then runs along the queries of a
-// vector, and keys and values are read by the tiles as they lie.
+// Queries and keys in a block. Scores are kept transposed, (keys, queries): the softmax then runs along the queries of
+// a vector, and keys and values are read by the tiles as they lie.
 inline constexpr int64_t kBlock = 64;
 // Multiplications below which threads cost more than they save.
 inline constexpr int64_t kMinParallelWork = 200000;

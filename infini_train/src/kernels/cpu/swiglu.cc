@@ -29,15 +29,16 @@ inline constexpr int64_t kGatedGrain = 8192;
 template <size_t N, class F>
 void ForEachPiece(const ConstTensorRef &like, const std::array<const int64_t *, N> &strides, const F &body) {
     ParallelFor(0, like.num_elements, kGatedGrain, [&](int64_t begin, int64_t end) HWY_ATTR {
-        ForEachRow<N>(like.Dims(), strides, begin, end, [&](const std::array<int64_t, N> &start, int64_t count) HWY_ATTR {
-            for (int64_t done = 0; done < count; done += kChunk) {
-                std::array<int64_t, N> offsets = start;
-                for (size_t k = 0; k < N && like.ndim > 0; ++k) {
-                    offsets[k] += done * strides[k][like.ndim - 1];
-                }
-                body(offsets, std::min(kChunk, count - done));
-            }
-        });
+        ForEachRow<N>(like.Dims(), strides, begin, end,
+                      [&](const std::array<int64_t, N> &start, int64_t count) HWY_ATTR {
+                          for (int64_t done = 0; done < count; done += kChunk) {
+                              std::array<int64_t, N> offsets = start;
+                              for (size_t k = 0; k < N && like.ndim > 0; ++k) {
+                                  offsets[k] += done * strides[k][like.ndim - 1];
+                              }
+                              body(offsets, std::min(kChunk, count - done));
+                          }
+                      });
     });
 }
 

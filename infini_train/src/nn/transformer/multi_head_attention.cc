@@ -23,9 +23,10 @@ constexpr char kOut[] = "out_proj";
 void CheckSizes(int64_t width, int64_t heads, const MultiHeadAttentionOptions &options) {
     if (width < 1 || heads < 1 || options.kv_heads < 0 || options.head_size < 0 || options.key_width < 0 ||
         options.value_width < 0) {
-        Throw<ValueError>("MultiHeadAttention: expected a width and heads of at least 1 and no negative size, got a "
-                          "width of {} and {} heads",
-                          width, heads);
+        Throw<ValueError>(
+            "MultiHeadAttention: expected a width and heads of at least 1 and no negative size, got a "
+            "width of {} and {} heads",
+            width, heads);
     }
     if (options.head_size == 0 && width % heads != 0) {
         Throw<ValueError>("MultiHeadAttention: expected a width that divides into {} heads, got {}", heads, width);
@@ -85,9 +86,9 @@ TensorList MultiHeadAttention::Forward(const TensorList &inputs) {
     options.mask = given(3);
     options.dropout_p = is_training() ? options_.dropout : 0.0;
     options.is_causal = options_.is_causal;
-    const auto found = function::ScaledDotProductAttention(
-        ByHead(kQueries, inputs[0], heads_), ByHead(kKeys, keys, options_.kv_heads),
-        ByHead(kValues, values, options_.kv_heads), options);
+    const auto found =
+        function::ScaledDotProductAttention(ByHead(kQueries, inputs[0], heads_), ByHead(kKeys, keys, options_.kv_heads),
+                                            ByHead(kValues, values, options_.kv_heads), options);
     const auto side_by_side =
         found->Transpose(1, 2)->Reshape({inputs[0]->Dim(0), inputs[0]->Dim(1), heads_ * options_.head_size});
     return (*module(kOut))({side_by_side});
