@@ -91,9 +91,9 @@ LRSchedulerBase *Schedule::scheduler() {
 }
 
 std::string Schedule::Describe() const {
-    std::string text = fmt::format("{}, learning rate {}", options_.kind, options_.learning_rate);
+    std::string text = fmt::format("{}, learning rate {:.4g}", options_.kind, options_.learning_rate);
     if (options_.kind == "cosine" || options_.kind == "linear") {
-        text += fmt::format(" to {} at step {}", options_.min_lr, options_.decay_steps);
+        text += fmt::format(" to {:.4g} at step {}", options_.min_lr, options_.decay_steps);
     }
     if (options_.warmup_steps > 0 && options_.kind != "one_cycle") {
         text += fmt::format(", warm-up {} steps", options_.warmup_steps);
