@@ -38,7 +38,7 @@ if [[ "$example" == gpt2 ]]; then
         ensure_packages "bible-kjv command:bible" "bible-kjv-text file:/usr/lib/bible.data"
     fi
     arguments=(--text="$text" --out="$results" --save="$results/model" --sequence_length=128 --batch_size=16
-        --learning_rate=0.003 --num_iteration=1500 --val_max_steps=50 --text_length=500)
+        --num_iteration=1200 --val_max_steps=50 --text_length=500)
     about="the text $text"
 else
     dataset=/usr/share/datasets/fashion-mnist

@@ -20,46 +20,6 @@ double Seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What a step's forward and backward passes add: to the tensors that live, at most and in the end, and to what the
-// allocator holds, which is more, since not every piece that was given back fits the next need.
-struct Growth {
-    int64_t peak = 0;
-    int64_t reserved = 0;
-    int64_t gradients = 0;
-};
-
-Growth MeasureGrowth(nn::Transformer &model, const TrainingShape &shape, int64_t sequences) {
-    Allocator &allocator = GetAllocator(shape.device);
-    const TensorPtr ids = Tensor::Zeros({sequences, shape.sequence_length}, DataType::kINT64)->To(shape.device);
-    allocator.ReleaseCached();
-    allocator.ResetPeak();
-    const MemoryStats before = allocator.Stats();
-    // From the second batch of a step on the gradients of the first are there.
-    for (int64_t i = 0; i < std::min<int64_t>(shape.accumulation, 2); ++i) {
-        LanguageModelLoss(model, ids, ids)->Backward();
-    }
-    const MemoryStats after = allocator.Stats();
-    model.ZeroGrad();
-    return {static_cast<int64_t>(after.peak - before.live), static_cast<int64_t>(after.reserved - before.reserved),
-            static_cast<int64_t>(after.live - before.live)};
-}
-
-// What `batch_size` sequences need, from measurements with a part of them: the more there are, the better whatever
-// doesn't depend on their number is told from what does.
-Growth ExtrapolateGrowth(nn::Transformer &model, const TrainingShape &shape) {
-    const int64_t few = std::max<int64_t>(shape.batch_size / 4, 1);
-    const int64_t more = std::max<int64_t>(shape.batch_size / 2, std::min<int64_t>(shape.batch_size, 2));
-    const Growth small = MeasureGrowth(model, shape, few);
-    if (more == few) {
-        return small;
-    }
-    const Growth large = MeasureGrowth(model, shape, more);
-    const auto extend = [&](int64_t Growth::*value) {
-        return large.*value + (large.*value - small.*value) * (shape.batch_size - more) / (more - few);
-    };
-    return {extend(&Growth::peak), extend(&Growth::reserved), large.gradients};
-}
-
 }  // namespace
 
 double MeasurePeakFlops(Device device) {
@@ -106,11 +66,17 @@ int64_t ProcessMemory() {
 MemoryForecast ForecastMemory(nn::Transformer &model, const TrainingShape &shape, int64_t extra) {
     Allocator &allocator = GetAllocator(shape.device);
     const Generator::State random = DefaultGenerator().GetState();
-    const size_t old_peak = allocator.Stats().peak;
+    const MemoryStats before = allocator.Stats();
+    const TensorPtr ids = Tensor::Zeros({shape.batch_size, shape.sequence_length}, DataType::kINT64)->To(shape.device);
     model.Train();
-    const Growth growth = ExtrapolateGrowth(model, shape);
-    allocator.ReleaseCached();
-    allocator.RestorePeak(old_peak);
+    allocator.ResetPeak();
+    // From the second batch of a step on the gradients of the first are there.
+    for (int64_t i = 0; i < std::min<int64_t>(shape.accumulation, 2); ++i) {
+        LanguageModelLoss(model, ids, ids)->Backward();
+    }
+    const MemoryStats after = allocator.Stats();
+    model.ZeroGrad();
+    allocator.RestorePeak(before.peak);
     DefaultGenerator().SetState(random);
 
     MemoryForecast forecast;
@@ -121,11 +87,11 @@ MemoryForecast ForecastMemory(nn::Transformer &model, const TrainingShape &shape
         // Two averages, and for 16 bits a copy of the parameter.
         forecast.optimizer += elements * 4 * (size < 4 ? 3 : 2);
     }
-    forecast.gradients = growth.gradients;
-    forecast.activations = growth.peak;
-    forecast.tensors = static_cast<int64_t>(allocator.Stats().live) + forecast.optimizer +
-                       std::max(forecast.activations, forecast.gradients);
-    forecast.process = std::max(PeakProcessMemory(), ProcessMemory() + forecast.optimizer + growth.reserved + extra);
+    forecast.gradients = static_cast<int64_t>(after.live - before.live);
+    forecast.activations = static_cast<int64_t>(after.peak - before.live);
+    forecast.tensors = static_cast<int64_t>(after.peak) + forecast.optimizer;
+    // What the allocator has got from the system it keeps.
+    forecast.process = ProcessMemory() + forecast.optimizer + extra;
     return forecast;
 }
 

@@ -40,9 +40,8 @@ struct MemoryForecast {
     int64_t process = 0;      // the same with the program, its data and its threads
 };
 
-/// What AdamW will need to train the model, from steps with a quarter and with half of the sequences: what a batch
-/// needs grows with their number. Leaves gradients empty and the default generator as it was. `extra` bytes will be
-/// needed besides.
+/// What training the model with AdamW will need: a batch goes forward and backward once, which shows all but the
+/// optimizer's part. Leaves gradients empty and the default generator as it was. `extra` bytes will be needed besides.
 MemoryForecast ForecastMemory(nn::Transformer &model, const TrainingShape &shape, int64_t extra);
 
 }  // namespace infini_train::example

@@ -157,7 +157,7 @@ void SaveModelTo(const std::string &folder, const nn::Transformer &model) {
     }
     // Hugging Face's GPT-2 always has biases: those of 0 change nothing.
     config.bias = true;
-    const TensorPtr &first = model.Parameters().front();
+    const TensorPtr first = model.Parameters().front();
     nn::Transformer with_biases(config, first->GetDevice(), first->Dtype());
     with_biases.LoadStateDict(model.StateDict(), /*strict=*/false);
     SaveHuggingFace(folder, with_biases);

@@ -1,5 +1,7 @@
 #include "example/language_model/session.h"
 
+#include <iostream>
+
 #include <fmt/format.h>
 
 #include "infini_train/include/common/error.h"
@@ -34,6 +36,9 @@ void FindCheckpoint(Session *session) {
     const CheckpointFolder folder(FLAGS_checkpoint_dir);
     session->checkpoint = folder.Latest().value_or("");
     if (session->checkpoint.empty()) {
+        if (FLAGS_resume) {
+            std::cout << fmt::format("no checkpoint in {} yet: from the beginning\n", FLAGS_checkpoint_dir);
+        }
         return;
     }
     if (!FLAGS_resume) {

@@ -163,7 +163,7 @@ TrainingProgram::TrainingProgram(const ModelFamily &family)
       stream_(corpus_.train, static_cast<size_t>(FLAGS_batch_size), FLAGS_shuffle, FLAGS_seed,
               static_cast<size_t>(FLAGS_num_workers), static_cast<size_t>(FLAGS_prefetch)),
       folder_(FLAGS_checkpoint_dir, static_cast<size_t>(FLAGS_keep)) {
-    session_.content = {};
+    std::string().swap(session_.content);  // the ids are enough from here on
     session_.model->CheckpointActivations(FLAGS_checkpoint_activations);
     if (session_.resumed) {
         Checkpoint::Load(session_.checkpoint, Parts());

@@ -113,6 +113,10 @@ expect_true "v[1] > 0.0099 && v[2] > 0.00099 && v[2] < 0.0011" "$(sed -n 17p one
 loss=$(grep -oE 'step 150: validation loss [0-9.]+' output | grep -oE '[0-9.]+$')
 expect_run 0 "${small[@]}" --num_iteration=0 --load=model --out=loaded
 expect_output "step 0: validation loss $loss"
+expect_run 0 "${small[@]}" --num_iteration=5 --nobias --save=nobias --out=nobias
+loss=$(grep -oE 'step 5: validation loss [0-9.]+' output | grep -oE '[0-9.]+$')
+expect_run 0 "${small[@]}" --num_iteration=0 --load=nobias --out=loaded
+expect_output "step 0: validation loss $loss" # what transformers needs as biases are zeros
 expect_run 0 "${small[@]}" --num_iteration=30 --val_loss_every=10 --sample_every=7 --dropout=0.1 --threads=2 --out=threads
 expect_run 0 "${small[@]}" --num_iteration=30 --val_loss_every=0 --dropout=0.1 --threads=1 --num_workers=0 --out=plain
 expect_same "the runs with validations and samples and without" "$(losses threads/history.csv)" "$(losses plain/history.csv)"
@@ -181,7 +185,17 @@ for workers in 0 2 8; do
         checks=$((checks + 1))
     done
 done
-expect_run 2 "${way[@]}" --num_iteration=20 --checkpoint_dir=whole
+# So it is with 16 bits, whose optimizer keeps copies of 32.
+way=("${small[@]}" --dtype=bfloat16 --lr_decay_iters=12 --val_loss_every=3)
+expect_run 0 "${way[@]}" --num_iteration=12 --checkpoint_dir=whole16 --out=whole16
+expect_run 0 "${way[@]}" --num_iteration=6 --checkpoint_dir=part16 --out=part16
+expect_run 0 --num_iteration=12 --resume --checkpoint_dir=part16 --out=part16
+expect_same "the histories in 16 bits" "$(rows whole16/history.csv)" "$(rows part16/history.csv)"
+for file in model optimizer training; do
+    cmp "whole16/step_00000012/$file.safetensors" "part16/step_00000012/$file.safetensors" || fail "$file differs in 16 bits"
+    checks=$((checks + 1))
+done
+expect_run 2 "${small[@]}" --num_iteration=20 --checkpoint_dir=whole
 expect_output "--resume goes on with it"
 expect_run 2 --resume --checkpoint_dir=whole --learning_rate=0.5
 expect_output "flag --learning_rate: the checkpoint's run has '0.01', got '0.5'"

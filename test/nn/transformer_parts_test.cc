@@ -160,7 +160,8 @@ TEST_P(Parts, MultiHeadAttention) {
 // Of the same weights, MultiHeadAttention and CausalSelfAttention are the same function.
 TEST(TransformerParts, TheTwoAttentionsAgree) {
     ManualSeed(5);
-    const auto packed = std::make_shared<CausalSelfAttention>(PartConfig(false, 12, 4, 2, 0), Device(), DataType::kFLOAT64);
+    const auto packed =
+        std::make_shared<CausalSelfAttention>(PartConfig(false, 12, 4, 2, 0), Device(), DataType::kFLOAT64);
     MultiHeadAttentionOptions options;
     options.kv_heads = 2;
     options.is_causal = true;
@@ -217,11 +218,15 @@ TEST(TransformerParts, RotaryTablesAreSharedAndStayExactInSixteenBits) {
 
 TEST(TransformerParts, Errors) {
     EXPECT_EQ(MessageOf<ValueError>([] { RMSNorm(0); }), "RMSNorm: expected a size of at least 1, got 0");
-    EXPECT_TRUE(Contains(MessageOf<ShapeError>([] { RMSNorm(3).Forward({Tensor::Ones({2, 4})}); }),
+    EXPECT_TRUE(Contains(MessageOf<ShapeError>([] {
+                             RMSNorm(3).Forward({Tensor::Ones({2, 4})});
+                         }),
                          "RMSNorm: expected (..., 3), got (2, 4)"));
     EXPECT_TRUE(Contains(MessageOf<ValueError>([] { RotaryEmbedding(5); }), "an even head size of at least 2, got 5"));
     const auto rotary = std::make_shared<RotaryEmbedding>(4);
-    EXPECT_TRUE(Contains(MessageOf<ShapeError>([&] { (*rotary)({Tensor::Ones({2, 6})}); }),
+    EXPECT_TRUE(Contains(MessageOf<ShapeError>([&] {
+                             (*rotary)({Tensor::Ones({2, 6})});
+                         }),
                          "expected (..., positions, 4), got (2, 6)"));
     EXPECT_THROW((*rotary)({}), ValueError);
     EXPECT_THROW((*rotary)({nullptr}), ValueError);
@@ -234,10 +239,14 @@ TEST(TransformerParts, Errors) {
     EXPECT_THROW((*attention)({}), ValueError);
     EXPECT_THROW((*attention)({Tensor::Ones({3, 12})}), ShapeError);
     const auto causal = std::make_shared<CausalSelfAttention>(PartConfig(false, 12, 4, 0, 0));
-    EXPECT_TRUE(Contains(MessageOf<ShapeError>([&] { (*causal)({Tensor::Ones({2, 5, 11})}); }),
+    EXPECT_TRUE(Contains(MessageOf<ShapeError>([&] {
+                             (*causal)({Tensor::Ones({2, 5, 11})});
+                         }),
                          "expected (batch, positions, 12), got (2, 5, 11)"));
     const auto keys = Tensor::Ones({2, 4, 3, 3});
-    EXPECT_TRUE(Contains(MessageOf<ShapeError>([&] { (*causal)({Tensor::Ones({2, 5, 12}), keys, keys}); }),
+    EXPECT_TRUE(Contains(MessageOf<ShapeError>([&] {
+                             (*causal)({Tensor::Ones({2, 5, 12}), keys, keys});
+                         }),
                          "expected keys of (2, 4, at least 5, 3), both the same, got (2, 4, 3, 3)"));
 }
 
