@@ -156,7 +156,9 @@ std::string FlagHelp(const FlagInfo &flag, size_t indent, size_t width) {
     }
     std::string right = flag.description;
     if (!flag.default_value.empty() && !(flag.type == "bool" && flag.default_value == "false")) {
-        right += " [" + flag.default_value + "]";
+        // gflags writes all digits of a double; 0.1 says the same.
+        right += " [" +
+                 (flag.type == "double" ? fmt::format("{}", std::stod(flag.default_value)) : flag.default_value) + "]";
     }
     left += left.size() + 2 > indent ? "\n" + std::string(indent, ' ') : std::string(indent - left.size(), ' ');
     return left + Fold(right, indent, width) + "\n";

@@ -63,7 +63,22 @@ double ProgressBar::SecondsElapsed() const {
 
 double ProgressBar::Rate(int64_t done) const {
     const double seconds = SecondsElapsed();
-    return seconds > 0 ? static_cast<double>(done) / seconds : std::numeric_limits<double>::quiet_NaN();
+    return seconds > 0 ? static_cast<double>(done - start_done_) / seconds : std::numeric_limits<double>::quiet_NaN();
+}
+
+void ProgressBar::StartAt(int64_t done) {
+    start_ = now_();
+    start_done_ = done;
+    last_tenth_ = TenthOf(done);
+}
+
+void ProgressBar::Interrupt() {
+    if (line_is_open_) {
+        out_ << '\n' << std::flush;
+        line_is_open_ = false;
+        drawn_width_ = 0;
+        last_draw_ = -std::numeric_limits<double>::infinity();
+    }
 }
 
 void ProgressBar::Update(int64_t done, const Fields &fields) {
@@ -104,7 +119,7 @@ std::string ProgressBar::Line(int64_t done, const Fields &fields, bool finished)
         rest += "  " + (name.empty() ? value : name + " " + value);
     }
     const double rate = Rate(done);
-    rest += "  " + FormatCount(rate) + "/s  ";
+    rest += shows_rate_ ? "  " + FormatCount(rate) + "/s  " : "  ";
     rest += finished ? "in " + FormatDuration(SecondsElapsed())
                      : FormatDuration(static_cast<double>(total_ - done) / rate) + " left";
     if (!terminal_.is_terminal) {

@@ -34,12 +34,22 @@ public:
     /// Whether Update(done, ...) would draw: ask first where the fields cost something, such as a copy from a GPU.
     bool IsDue(int64_t done) const;
 
+    /// Whether lines show the units a second; they do at first.
+    void ShowRate(bool show) { shows_rate_ = show; }
+
+    /// Starts the clock now, with `done` units that were there before: they count neither for the rate nor for the time
+    /// left.
+    void StartAt(int64_t done);
+
     /// Says that `done` units are behind us; draws if due.
     void Update(int64_t done, const Fields &fields);
 
     /// Draws a last time, with the time taken in place of the time left, and ends the line. `done` may be less than the
     /// total where the loop was interrupted.
     void Finish(int64_t done, const Fields &fields);
+
+    /// Ends the open line, so that other text gets lines of its own; the next Update draws at once, below it.
+    void Interrupt();
 
     /// Units a second since the start, NaN at the very start.
     double Rate(int64_t done) const;
@@ -58,9 +68,11 @@ private:
     Terminal terminal_;
     std::function<double()> now_;
     double start_;
+    int64_t start_done_ = 0;
     double last_draw_;
     int64_t last_tenth_ = 0;
     int64_t drawn_width_ = 0;
+    bool shows_rate_ = true;
     bool line_is_open_ = false;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -21,6 +20,7 @@
 #include "example/common/flags.h"
 #include "example/common/table.h"
 #include "example/common/terminal.h"
+#include "example/common/text_file.h"
 
 DEFINE_string(input, "", "the text, as UTF-8; any bytes will do");
 DEFINE_string(tokenizer, "",
@@ -37,20 +37,6 @@ DEFINE_bool(special, false, "special tokens in the text, such as <|endoftext|>, 
 
 namespace infini_train::example {
 namespace {
-
-std::string ReadFile(const std::string &path) {
-    std::ifstream file(path, std::ios::binary | std::ios::ate);
-    if (!file) {
-        throw IoError(path + ": can't be read");
-    }
-    std::string content(static_cast<size_t>(std::max<std::streamoff>(file.tellg(), 0)), '\0');
-    file.seekg(0);
-    file.read(content.data(), static_cast<std::streamsize>(content.size()));
-    if (!file) {
-        throw IoError(path + ": can't be read to its end");
-    }
-    return content;
-}
 
 constexpr int64_t kUint16Ids = 65536;
 
@@ -98,25 +84,9 @@ std::unique_ptr<text::Tokenizer> MakeTokenizer(const std::string &content) {
     return text::LoadTokenizer(FLAGS_tokenizer);
 }
 
-bool BeginsCharacter(char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-}
-
-// Where the last `fraction` of the characters begins.
-size_t ValidationBegin(const std::string &content, double fraction) {
-    const auto characters = static_cast<double>(std::count_if(content.begin(), content.end(), BeginsCharacter));
-    auto train = static_cast<int64_t>(characters * (1 - fraction));
-    size_t at = 0;
-    while (at < content.size() && (train > 0 || !BeginsCharacter(content[at]))) {
-        train -= BeginsCharacter(content[at]) ? 1 : 0;
-        ++at;
-    }
-    return at;
-}
-
 int Main() {
     CheckFlags();
-    const std::string content = ReadFile(FLAGS_input);
+    const std::string content = ReadTextFile(FLAGS_input);
     const std::unique_ptr<text::Tokenizer> tokenizer = MakeTokenizer(content);
     if (!FLAGS_output.empty() && FLAGS_format == "uint16" && tokenizer->vocab_size() > kUint16Ids) {
         throw UsageError(fmt::format("flag --format: uint16 holds ids below {}, the vocabulary has {}; use uint32",

@@ -54,6 +54,36 @@ TEST_F(ProgressBarTest, DrawsOneLineOverAndOver) {
         "\rEpoch 1/5 [============================] 100 %  60000/60000  loss 0.4  7.50k/s  in 0:08            \n");
 }
 
+TEST_F(ProgressBarTest, CountsFromWhereItStarts) {
+    ProgressBar bar("e", 100, out_, terminal_, Clock());
+    bar.StartAt(60);
+    now_ = 60;
+    bar.Update(80, {});  // 20 in 10 s
+    EXPECT_NE(Written().find("80 %   80/100  2.00/s  0:10 left"), std::string::npos);
+    bar.ShowRate(false);
+    bar.Finish(90, {{"loss", "1"}});
+    EXPECT_NE(Written().find("90/100  loss 1  in 0:10"), std::string::npos);
+    Terminal file;
+    ProgressBar lines("e", 100, out_, file, Clock());
+    lines.StartAt(60);
+    EXPECT_FALSE(lines.IsDue(65));
+    EXPECT_TRUE(lines.IsDue(70));
+}
+
+TEST_F(ProgressBarTest, LeavesRoomForOtherText) {
+    ProgressBar bar("e", 10, out_, terminal_, Clock());
+    bar.Interrupt();
+    EXPECT_EQ(Written(), "");
+    bar.Update(1, {});
+    Written();
+    bar.Interrupt();
+    EXPECT_EQ(Written(), "\n");
+    bar.Interrupt();
+    EXPECT_EQ(Written(), "");
+    bar.Update(2, {});  // at once
+    EXPECT_EQ(Written().substr(0, 3), "\re ");
+}
+
 TEST_F(ProgressBarTest, DrawsAtMostTenTimesASecond) {
     ProgressBar bar("e", 1000, out_, terminal_, Clock());
     int drawn = 0;

@@ -53,10 +53,11 @@ public:
     }
 
 private:
-    const std::shared_ptr<const Dataset> dataset_;
-    const size_t size_;
-    const std::vector<int64_t> order_;  // empty: as they come
-    const size_t batch_size_;
+    // Not const: an epoch is moved to where it is used, and its order may be large.
+    std::shared_ptr<const Dataset> dataset_;
+    size_t size_;
+    std::vector<int64_t> order_;  // empty: as they come
+    size_t batch_size_;
 };
 
 }  // namespace
