@@ -1,0 +1,132 @@
+#include "example/language_model/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "infini_train/include/common/error.h"
+
+namespace infini_train::example {
+namespace {
+
+// A token that may come, with its logit or, later, its probability times a constant.
+struct Candidate {
+    double score;
+    text::TokenId id;
+};
+
+bool IsBetter(const Candidate &a, const Candidate &b) {
+    return a.score > b.score || (a.score == b.score && a.id < b.id);
+}
+
+// Keeps `last` and what is better, in the order of the ids: so the choice doesn't depend on how a library partitions.
+void KeepDownTo(const Candidate &last, std::vector<Candidate> *candidates) {
+    std::erase_if(*candidates, [&](const Candidate &candidate) { return IsBetter(last, candidate); });
+}
+
+void KeepTopK(int64_t k, std::vector<Candidate> *candidates) {
+    if (k == 0 || k >= static_cast<int64_t>(candidates->size())) {
+        return;
+    }
+    std::vector<Candidate> ranked = *candidates;
+    const auto last = ranked.begin() + k - 1;
+    std::nth_element(ranked.begin(), last, ranked.end(), IsBetter);
+    KeepDownTo(*last, candidates);
+}
+
+double Sum(std::span<const Candidate> candidates) {
+    return std::accumulate(candidates.begin(), candidates.end(), 0.0,
+                           [](double sum, const Candidate &candidate) { return sum + candidate.score; });
+}
+
+void KeepTopP(double p, std::vector<Candidate> *candidates) {
+    if (p >= 1) {
+        return;
+    }
+    const double total = Sum(*candidates), wanted = p * total;
+    // Those with less than this have less than 1 - p together, so that the others reach p without them.
+    const double negligible = (1 - p) * total / static_cast<double>(candidates->size());
+    std::vector<Candidate> ranked;
+    std::copy_if(candidates->begin(), candidates->end(), std::back_inserter(ranked),
+                 [&](const Candidate &candidate) { return candidate.score >= negligible; });
+    // Bisection for the last one that is needed; what is before `begin` is better than it and has `sum`.
+    double sum = 0;
+    size_t begin = 0, end = ranked.size();
+    while (end - begin > 1) {
+        const size_t middle = begin + (end - begin) / 2;
+        const auto at = [&](size_t i) { return ranked.begin() + static_cast<std::ptrdiff_t>(i); };
+        std::nth_element(at(begin), at(middle), at(end), IsBetter);
+        const double half = Sum({at(begin), at(middle)});
+        if (sum + half >= wanted) {
+            end = middle;
+        } else {
+            sum += half;
+            begin = middle;
+        }
+    }
+    KeepDownTo(ranked[begin], candidates);
+}
+
+}  // namespace
+
+void PenalizeRepetition(std::span<const text::TokenId> text, double penalty, std::span<double> scores) {
+    if (penalty == 1) {
+        return;
+    }
+    std::vector<bool> seen(scores.size());
+    for (const text::TokenId id : text) {
+        const auto i = static_cast<size_t>(id);
+        if (!seen[i]) {
+            seen[i] = true;
+            scores[i] = scores[i] < 0 ? scores[i] * penalty : scores[i] / penalty;
+        }
+    }
+}
+
+void CheckScores(const char *caller, std::span<const double> scores) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    bool has_number = false;
+    for (size_t i = 0; i < scores.size(); ++i) {
+        if (!(scores[i] < kInfinity)) {
+            throw ValueError(fmt::format("{}: expected logits that are numbers, got {} for token {}", caller,
+                                         std::isnan(scores[i]) ? "NaN" : "infinity", i));
+        }
+        has_number = has_number || scores[i] > -kInfinity;
+    }
+    if (!has_number) {
+        throw ValueError(fmt::format("{}: expected logits that are numbers, got minus infinity for all", caller));
+    }
+}
+
+text::TokenId ChooseToken(std::span<const double> logits, const SamplingOptions &options, Generator &generator) {
+    const auto best = std::max_element(logits.begin(), logits.end());
+    if (options.temperature == 0) {
+        return static_cast<text::TokenId>(best - logits.begin());
+    }
+    std::vector<Candidate> candidates(logits.size());
+    for (size_t i = 0; i < logits.size(); ++i) {
+        candidates[i] = {logits[i], static_cast<text::TokenId>(i)};
+    }
+    KeepTopK(options.top_k, &candidates);
+    for (Candidate &candidate : candidates) {
+        candidate.score = std::exp((candidate.score - *best) / options.temperature);
+    }
+    KeepTopP(options.top_p, &candidates);
+    double left = generator.NextDouble() * Sum(candidates);
+    const Candidate *chosen = nullptr;
+    for (const Candidate &candidate : candidates) {
+        if (candidate.score > 0) {
+            chosen = &candidate;
+            left -= candidate.score;
+            if (left < 0) {
+                break;
+            }
+        }
+    }
+    return chosen->id;
+}
+
+}  // namespace infini_train::example
