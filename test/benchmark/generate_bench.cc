@@ -12,11 +12,14 @@
 #include <exception>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include <benchmark/benchmark.h>
+#include <hwy/highway.h>
+
 #include "infini_train/include/core/parallel.h"
+#include "infini_train/include/tensor.h"
 
 #include "example/language_model/generate.h"
 #include "example/language_model/model_files.h"
@@ -28,24 +31,27 @@ double Seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The bytes a second at which all threads together add up a buffer that no cache holds.
-double ReadBandwidth(const std::vector<uint64_t> &buffer) {
+// The bytes a second at which all threads together read `buffer`, which no cache holds.
+double ReadBandwidth(const Tensor &buffer) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const hn::ScalableTag<float> d;
     constexpr int64_t kGrain = 1 << 16;
-    const auto size = static_cast<int64_t>(buffer.size());
-    std::vector<uint64_t> sums(static_cast<size_t>(size / kGrain));
+    constexpr size_t kSums = 8;
+    const float *from = buffer.Data<float>();
     const double begin = Seconds();
-    ParallelFor(0, static_cast<int64_t>(sums.size()), 1, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) {
-            const uint64_t *from = buffer.data() + i * kGrain;
-            sums[static_cast<size_t>(i)] = std::accumulate(from, from + kGrain, uint64_t{0});
+    ParallelFor(0, buffer.NumElements(), kGrain, [&](int64_t first, int64_t last) {
+        hn::Vec<decltype(d)> sums[kSums];
+        std::fill(sums, sums + kSums, hn::Zero(d));
+        for (const float *at = from + first; at < from + last; at += kSums * hn::Lanes(d)) {
+            for (size_t i = 0; i < kSums; ++i) {
+                sums[i] = hn::Add(sums[i], hn::LoadU(d, at + i * hn::Lanes(d)));
+            }
+        }
+        for (const auto &sum : sums) {
+            benchmark::DoNotOptimize(hn::GetLane(hn::SumOfLanes(d, sum)));
         }
     });
-    const double seconds = Seconds() - begin;
-    // Ones: nothing is left out.
-    if (std::accumulate(sums.begin(), sums.end(), uint64_t{0}) != sums.size() * kGrain) {
-        std::abort();
-    }
-    return static_cast<double>(sums.size() * kGrain * sizeof(uint64_t)) / seconds;
+    return static_cast<double>(buffer.SizeInBytes()) / (Seconds() - begin);
 }
 
 // What a token reads: all weights, but only one row of the tables of tokens and positions unless they are the head.
@@ -71,7 +77,7 @@ std::shared_ptr<nn::Transformer> NewModel(const std::string &name) {
 void Run(const std::string &name, int64_t tokens) {
     const auto model = NewModel(name);
     const double bytes = BytesPerToken(*model);
-    const std::vector<uint64_t> buffer(size_t{1} << 26, 1);  // 512 MiB
+    const TensorPtr buffer = Tensor::Ones({int64_t{1} << 27});  // 512 MiB
     std::printf("%s: %.1f MB a token, %d threads\n", name.c_str(), bytes / 1e6, GetNumThreads());
 
     const struct {
@@ -84,7 +90,7 @@ void Run(const std::string &name, int64_t tokens) {
         double seconds_per_token = std::numeric_limits<double>::infinity();
         for (int round = 0; round < 3; ++round) {
             for (int again = 0; again < 3; ++again) {
-                bandwidth = std::max(bandwidth, ReadBandwidth(buffer));
+                bandwidth = std::max(bandwidth, ReadBandwidth(*buffer));
             }
             // The first token is the prompt's pass; each later one is timed by itself.
             double last = Seconds();
