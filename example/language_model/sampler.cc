@@ -34,10 +34,9 @@ void KeepTopK(int64_t k, std::vector<Candidate> *candidates) {
     if (k == 0 || k >= static_cast<int64_t>(candidates->size())) {
         return;
     }
-    std::vector<Candidate> ranked = *candidates;
-    const auto last = ranked.begin() + k - 1;
-    std::nth_element(ranked.begin(), last, ranked.end(), IsBetter);
-    KeepDownTo(*last, candidates);
+    std::vector<Candidate> best(static_cast<size_t>(k));
+    std::partial_sort_copy(candidates->begin(), candidates->end(), best.begin(), best.end(), IsBetter);
+    KeepDownTo(best.back(), candidates);
 }
 
 double Sum(const std::vector<Candidate> &candidates) {

@@ -18,7 +18,6 @@
 #include "infini_train/include/tensor.h"
 
 #include "example/language_model/model_files.h"
-#include "example/language_model/sampler.h"
 #include "test/support/tensors.h"
 
 namespace infini_train::example {
@@ -250,68 +249,6 @@ TEST(Sampling, InOrder) {
     ExpectWeights({.temperature = 0.5, .top_k = 3, .top_p = 0.75, .repetition_penalty = 2}, {0, 0, 9, 10, 16, 0});
 }
 
-// With 50,000 tokens: what top-k and top-p keep, by sorting.
-TEST(ChooseToken, KeepsWhatSortingWouldKeep) {
-    Generator generator(9);
-    std::vector<double> logits(50000);
-    for (const double spread : {0.1, 12.0}) {
-        for (double &logit : logits) {
-            logit = spread * (generator.NextDouble() + generator.NextDouble() + generator.NextDouble());
-        }
-        std::vector<size_t> order(logits.size());
-        std::iota(order.begin(), order.end(), size_t{0});
-        std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
-        double total = 0;
-        for (const double logit : logits) {
-            total += std::exp(logit);
-        }
-        for (const double p : {1e-6, 0.3, 0.9, 0.999}) {
-            std::vector<bool> kept(logits.size());
-            double sum = 0;
-            for (size_t i = 0; sum < p * total; ++i) {
-                kept[order[i]] = true;
-                sum += std::exp(logits[order[i]]);
-            }
-            // The draw of u is the token at which the kept ones' cumulative sum, by id, passes u of it.
-            for (int i = 0; i < 20; ++i) {
-                Generator copy;
-                copy.SetState(generator.GetState());
-                double left = copy.NextDouble() * sum;
-                size_t expected = 0;
-                for (;; ++expected) {
-                    left -= kept[expected] ? std::exp(logits[expected]) : 0;
-                    if (left < 0) {
-                        break;
-                    }
-                }
-                EXPECT_EQ(ChooseToken(logits, {.top_p = p}, generator), static_cast<TokenId>(expected)) << p;
-            }
-        }
-    }
-}
-
-TEST(ChooseToken, TakesTheFirstOfEquals) {
-    Generator generator(1);
-    const std::vector<double> logits{0, 2, 2, -1, 2};
-    EXPECT_EQ(ChooseToken(logits, {.temperature = 0}, generator), 1);
-    EXPECT_EQ(generator.GetState(), Generator(1).GetState());  // greedy takes no number
-    for (int i = 0; i < 50; ++i) {
-        EXPECT_EQ(ChooseToken(logits, {.top_k = 1}, generator), 1);
-        const TokenId of_two = ChooseToken(logits, {.top_k = 2}, generator);
-        EXPECT_TRUE(of_two == 1 || of_two == 2) << of_two;
-        // Temperatures that no double can divide by.
-        EXPECT_EQ(logits.at(static_cast<size_t>(ChooseToken(logits, {.temperature = 1e-320}, generator))), 2);
-    }
-}
-
-TEST(PenalizeRepetition, ByHand) {
-    std::vector<double> scores{3, -1, 0, 4, -2, 5};
-    PenalizeRepetition(Ids{1, 3, 1, 2, 0, 3, 3}, 2, scores);
-    EXPECT_EQ(scores, (std::vector<double>{1.5, -2, 0, 2, -2, 5}));
-    PenalizeRepetition(Ids{4, 5}, 0.5, scores);
-    EXPECT_EQ(scores, (std::vector<double>{1.5, -2, 0, 2, -1, 10}));
-}
-
 // After each token the next number of the table has logit 2, the token itself 3.
 TEST(Generate, ARepetitionPenaltyCountsTheWholeText) {
     std::vector<std::vector<double>> table(5, std::vector<double>(5, 0.0));
@@ -536,14 +473,6 @@ TEST(Generate, NamesLogitsThatAreNotNumbers) {
               "Generate: expected logits that are numbers, got NaN for token 0");
     EXPECT_EQ(Thrown<ValueError>([&] { BeamSearch(*model, Ids{1}, 3); }),
               "BeamSearch: expected logits that are numbers, got NaN for token 0");
-    const double infinity = std::numeric_limits<double>::infinity();
-    EXPECT_EQ(Thrown<ValueError>([&] {
-                  CheckScores("Here", std::vector<double>{0, infinity});
-              }),
-              "Here: expected logits that are numbers, got infinity for token 1");
-    EXPECT_EQ(Thrown<ValueError>([&] { CheckScores("Here", std::vector<double>{-infinity}); }),
-              "Here: expected logits that are numbers, got minus infinity for all");
-    CheckScores("Here", std::vector<double>{-infinity, 0});
 }
 
 }  // namespace
