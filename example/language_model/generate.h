@@ -25,15 +25,15 @@ struct SamplingOptions {
     /// Logits of tokens that the text already has, prompt included, are divided by it, negative ones multiplied
     /// (Keskar et al., "CTRL", 2019, as Hugging Face does it). 1: none.
     double repetition_penalty = 1.0;
-    std::vector<text::TokenId> stop;  ///< any of these ends the text, and isn't part of it
-    int64_t kept = 0;                 ///< tokens that stay when the context is full, below the context; 0: half of it
+    std::vector<text::TokenId> stop = {};  ///< any of these ends the text, and isn't part of it
+    int64_t kept = 0;  ///< tokens that stay when the context is full, below the context; 0: half of it
 };
 
 /// Continues `prompt` by up to `max_new_tokens` tokens and returns these. `on_token`, if any, is called for each new
 /// token as soon as it is known, and ends the text by returning false. `generator` null: the default one; each token
 /// takes one number of it unless it is greedy. A prompt that is longer than the context is cut to its last `kept`
 /// tokens. Throws ValueError for an option outside its range, an empty prompt, ids outside the vocabulary, and
-/// NumericError for logits that aren't numbers.
+/// logits that aren't numbers.
 std::vector<text::TokenId> Generate(nn::Transformer &model, std::span<const text::TokenId> prompt,
                                     int64_t max_new_tokens, const SamplingOptions &options = {},
                                     Generator *generator = nullptr,
@@ -41,14 +41,16 @@ std::vector<text::TokenId> Generate(nn::Transformer &model, std::span<const text
 
 /// How BeamSearch ranks and ends.
 struct BeamOptions {
-    int64_t beams = 4;            ///< sequences that are followed at once
-    double length_penalty = 1.0;  ///< a score is the sum of log-probabilities / (number of new tokens)^this
+    int64_t beams = 4;  ///< sequences that are followed at once
+    /// A score is the sum of log-probabilities / (number of new tokens, a stop token included)^this.
+    double length_penalty = 1.0;
     /// Ends as soon as `beams` sequences have ended with a stop token; otherwise only when no unfinished one can still
     /// beat the worst of these by its present length.
     bool early_stopping = false;
     double repetition_penalty = 1.0;  ///< as in SamplingOptions, on log-probabilities
-    std::vector<text::TokenId> stop;  ///< any of these ends a sequence, and isn't part of it; its probability counts
-    int64_t kept = 0;                 ///< as in SamplingOptions
+    /// Any of these ends a sequence, and isn't part of it; its probability counts.
+    std::vector<text::TokenId> stop = {};
+    int64_t kept = 0;  ///< as in SamplingOptions
 };
 
 /// A continuation that BeamSearch found.
