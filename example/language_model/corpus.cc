@@ -59,8 +59,7 @@ Corpus FromText(const CorpusOptions &options, const std::string &content, const 
     const size_t begin = ValidationBegin(content, options.validation_fraction);
     const std::string_view all = content;
     Corpus corpus;
-    corpus.train =
-        Encode(all.substr(0, begin), "training", options, options.stride, tokenizer);
+    corpus.train = Encode(all.substr(0, begin), "training", options, options.stride, tokenizer);
     if (options.validation_fraction > 0) {
         corpus.validation = Encode(all.substr(begin), "validation", options, options.window, tokenizer);
     }

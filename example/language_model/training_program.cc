@@ -80,9 +80,10 @@ Corpus LoadCorpus(const Session &session) {
 void CheckValidation(const Corpus &corpus) {
     const bool is_needed = FLAGS_patience > 0 || FLAGS_lr_schedule == "plateau";
     if (is_needed && (corpus.validation == nullptr || FLAGS_val_loss_every == 0)) {
-        throw UsageError(fmt::format("{} goes by the validation loss: expected --val_loss_every above 0 and data for "
-                                     "validation (--val_fraction or --input_val_bin)",
-                                     FLAGS_patience > 0 ? "--patience" : "--lr_schedule=plateau"));
+        throw UsageError(
+            fmt::format("{} goes by the validation loss: expected --val_loss_every above 0 and data for "
+                        "validation (--val_fraction or --input_val_bin)",
+                        FLAGS_patience > 0 ? "--patience" : "--lr_schedule=plateau"));
     }
 }
 
