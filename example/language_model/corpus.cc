@@ -35,6 +35,13 @@ std::string OutputOf(const char *command) {
     return pclose(pipe) == 0 ? output : "";
 }
 
+// Windows at every token, unless the list of them would become large.
+size_t StrideFor(size_t num_tokens) {
+    constexpr size_t kManyWindows = size_t{1} << 22;
+    return num_tokens / kManyWindows + 1;
+}
+
+// `stride` 0: by the number of tokens.
 std::shared_ptr<const TokenDataset> Encode(std::string_view part, const char *what, const CorpusOptions &options,
                                            size_t stride, const text::Tokenizer &tokenizer) {
     const std::vector<text::TokenId> ids = tokenizer.Encode(part);
@@ -44,6 +51,7 @@ std::shared_ptr<const TokenDataset> Encode(std::string_view part, const char *wh
                         "it; try a smaller --sequence_length or a longer text",
                         options.text, what, ids.size(), options.window));
     }
+    stride = stride > 0 ? stride : StrideFor(ids.size());
     return TokenDataset::FromTokens(ids, options.window, {.stride = stride, .vocab_size = options.vocab_size});
 }
 
@@ -51,8 +59,7 @@ Corpus FromText(const CorpusOptions &options, const std::string &content, const 
     const size_t begin = ValidationBegin(content, options.validation_fraction);
     const std::string_view all = content;
     Corpus corpus;
-    corpus.train =
-        Encode(all.substr(0, begin), "training", options, options.stride > 0 ? options.stride : 1, tokenizer);
+    corpus.train = Encode(all.substr(0, begin), "training", options, options.stride, tokenizer);
     if (options.validation_fraction > 0) {
         corpus.validation = Encode(all.substr(begin), "validation", options, options.window, tokenizer);
     }

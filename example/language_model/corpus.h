@@ -25,7 +25,7 @@ struct CorpusOptions {
     TokenFormat format = TokenFormat::kLlmC;
     double validation_fraction = 0.1;
     size_t window = 64;
-    size_t stride = 0;       // of the training windows; 0: 1 for a text, the window for files of tokens
+    size_t stride = 0;       // of the training windows; 0: 1 for a text below 4 million tokens, the window for files
     int64_t vocab_size = 0;  // ids have to be below
 };
 

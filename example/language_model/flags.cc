@@ -15,7 +15,10 @@ DEFINE_string(tokenizer, "",
               "char (the characters of --text), or the file or folder of a tokenizer: GPT-2's encoder.json and "
               "vocab.bpe, tokenizer.json, llama2.c's tokenizer.bin. Empty: what lies beside --load, else char");
 DEFINE_string(tokenizer_bin, "", "another name for --tokenizer");
-DEFINE_int64(stride, 0, "tokens from one window to the next; 0: 1 for --text, --sequence_length for --input_bin");
+DEFINE_int64(stride, 0,
+             "tokens from one window to the next; 0: --sequence_length for --input_bin, 1 for --text (more from 4 "
+             "million tokens "
+             "on)");
 DEFINE_bool(shuffle, true, "the windows in an order that --seed decides; --noshuffle: as they stand");
 DEFINE_int32(num_workers, 1, "threads that make batches ahead; the batches don't depend on it");
 DEFINE_int32(prefetch, 2, "batches that each of them makes ahead");

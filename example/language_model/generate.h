@@ -33,7 +33,7 @@ struct SamplingOptions {
 /// token as soon as it is known, and ends the text by returning false. `generator` null: the default one; each token
 /// takes one number of it unless it is greedy. A prompt that is longer than the context is cut to its last `kept`
 /// tokens. Throws ValueError for an option outside its range, an empty prompt, ids outside the vocabulary, and
-/// for logits that aren't numbers.
+/// logits that aren't numbers.
 std::vector<text::TokenId> Generate(nn::Transformer &model, std::span<const text::TokenId> prompt,
                                     int64_t max_new_tokens, const SamplingOptions &options = {},
                                     Generator *generator = nullptr,
@@ -48,8 +48,8 @@ struct BeamOptions {
     /// beat the worst of these by its present length.
     bool early_stopping = false;
     double repetition_penalty = 1.0;  ///< as in SamplingOptions, on log-probabilities
-    std::vector<text::TokenId> stop =
-        {};            ///< any of these ends a sequence, and isn't part of it; its probability counts
+    /// Any of these ends a sequence, and isn't part of it; its probability counts.
+    std::vector<text::TokenId> stop = {};
     int64_t kept = 0;  ///< as in SamplingOptions
 };
 

@@ -1,7 +1,10 @@
 #include "example/language_model/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -31,13 +34,12 @@ void KeepTopK(int64_t k, std::vector<Candidate> *candidates) {
     if (k == 0 || k >= static_cast<int64_t>(candidates->size())) {
         return;
     }
-    std::vector<Candidate> ranked = *candidates;
-    const auto last = ranked.begin() + k - 1;
-    std::nth_element(ranked.begin(), last, ranked.end(), IsBetter);
-    KeepDownTo(*last, candidates);
+    std::vector<Candidate> best(static_cast<size_t>(k));
+    std::partial_sort_copy(candidates->begin(), candidates->end(), best.begin(), best.end(), IsBetter);
+    KeepDownTo(best.back(), candidates);
 }
 
-double Sum(std::span<const Candidate> candidates) {
+double Sum(const std::vector<Candidate> &candidates) {
     return std::accumulate(candidates.begin(), candidates.end(), 0.0,
                            [](double sum, const Candidate &candidate) { return sum + candidate.score; });
 }
@@ -49,25 +51,37 @@ void KeepTopP(double p, std::vector<Candidate> *candidates) {
     const double total = Sum(*candidates), wanted = p * total;
     // Those with less than this have less than 1 - p together, so that the others reach p without them.
     const double negligible = (1 - p) * total / static_cast<double>(candidates->size());
-    std::vector<Candidate> ranked;
-    std::copy_if(candidates->begin(), candidates->end(), std::back_inserter(ranked),
-                 [&](const Candidate &candidate) { return candidate.score >= negligible; });
-    // Bisection for the last one that is needed; what is before `begin` is better than it and has `sum`.
-    double sum = 0;
-    size_t begin = 0, end = ranked.size();
-    while (end - begin > 1) {
-        const size_t middle = begin + (end - begin) / 2;
-        const auto at = [&](size_t i) { return ranked.begin() + static_cast<std::ptrdiff_t>(i); };
-        std::nth_element(at(begin), at(middle), at(end), IsBetter);
-        const double half = Sum({at(begin), at(middle)});
-        if (sum + half >= wanted) {
-            end = middle;
-        } else {
-            sum += half;
-            begin = middle;
+    // Buckets by the leading bits, 256 for each power of two from 1, the best score, down: only the one in which p is
+    // reached has to be sorted.
+    const auto bucket_of = [](double score) {
+        return static_cast<size_t>((std::bit_cast<uint64_t>(1.0) - std::bit_cast<uint64_t>(score)) >> 44);
+    };
+    std::vector<double> sums(bucket_of(negligible) + 1);
+    for (const Candidate &candidate : *candidates) {
+        if (candidate.score >= negligible) {
+            sums[bucket_of(candidate.score)] += candidate.score;
         }
     }
-    KeepDownTo(ranked[begin], candidates);
+    double sum = 0;
+    size_t bucket = 0;
+    for (; bucket < sums.size() && sum + sums[bucket] < wanted; ++bucket) {
+        sum += sums[bucket];
+    }
+    std::vector<Candidate> ranked;
+    std::copy_if(candidates->begin(), candidates->end(), std::back_inserter(ranked), [&](const Candidate &candidate) {
+        return candidate.score >= negligible && bucket_of(candidate.score) == bucket;
+    });
+    std::sort(ranked.begin(), ranked.end(), IsBetter);
+    for (const Candidate &candidate : ranked) {
+        sum += candidate.score;
+        if (sum >= wanted) {
+            return KeepDownTo(candidate, candidates);
+        }
+    }
+    // Reached with the last of the bucket, but for rounding.
+    if (!ranked.empty()) {
+        KeepDownTo(ranked.back(), candidates);
+    }
 }
 
 }  // namespace

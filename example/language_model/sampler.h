@@ -19,7 +19,8 @@ void PenalizeRepetition(std::span<const text::TokenId> text, double penalty, std
 void CheckScores(const char *caller, std::span<const double> scores);
 
 /// The next token from logits that CheckScores lets pass, by temperature, top_k and top_p. Takes one number of
-/// `generator` unless it is greedy. Linear in the number of logits: nothing is sorted.
+/// `generator` unless it is greedy. The logits aren't sorted, but
+/// for the best top_k of them, and those that are about as likely as the last one of top-p.
 text::TokenId ChooseToken(std::span<const double> logits, const SamplingOptions &options, Generator &generator);
 
 }  // namespace infini_train::example

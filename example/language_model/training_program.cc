@@ -77,6 +77,16 @@ Corpus LoadCorpus(const Session &session) {
                       session.content, session.tokenizer.get());
 }
 
+void CheckValidation(const Corpus &corpus) {
+    const bool is_needed = FLAGS_patience > 0 || FLAGS_lr_schedule == "plateau";
+    if (is_needed && (corpus.validation == nullptr || FLAGS_val_loss_every == 0)) {
+        throw UsageError(
+            fmt::format("{} goes by the validation loss: expected --val_loss_every above 0 and data for "
+                        "validation (--val_fraction or --input_val_bin)",
+                        FLAGS_patience > 0 ? "--patience" : "--lr_schedule=plateau"));
+    }
+}
+
 LoopOptions MakeLoopOptions(const Session &session, double peak_flops) {
     LoopOptions options;
     options.num_steps = NumIterations();
@@ -163,6 +173,7 @@ TrainingProgram::TrainingProgram(const ModelFamily &family)
       stream_(corpus_.train, static_cast<size_t>(FLAGS_batch_size), FLAGS_shuffle, FLAGS_seed,
               static_cast<size_t>(FLAGS_num_workers), static_cast<size_t>(FLAGS_prefetch)),
       folder_(FLAGS_checkpoint_dir, static_cast<size_t>(FLAGS_keep)) {
+    CheckValidation(corpus_);
     std::string().swap(session_.content);  // the ids are enough from here on
     session_.model->CheckpointActivations(FLAGS_checkpoint_activations);
     if (session_.resumed) {

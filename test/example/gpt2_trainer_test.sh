@@ -81,6 +81,8 @@ expect_run 2 --text=text.txt --lr_schedule=cosin
 expect_output "did you mean 'cosine'?"
 expect_run 2 --text=text.txt --tokenizer=char --tokenizer_bin=x
 expect_output "--tokenizer_bin is another name for --tokenizer"
+expect_run 2 --text=text.txt --patience=2 --val_loss_every=0
+expect_output "--patience goes by the validation loss"
 expect_run 2 --generate
 expect_output "expected the model as either --load or --checkpoint_dir"
 expect_run 2 --text=text.txt --resume
@@ -185,6 +187,14 @@ for workers in 0 2 8; do
         checks=$((checks + 1))
     done
 done
+# So it is across files: the data are over after 12 steps, in the second of two.
+"$tokenize" --tokenizer=chars.json --input=text.txt --output=shard_0.bin --format=uint32 >output
+head -c 8000 shard_0.bin >shard_1.bin
+way=("${small[@]:1}" --input_bin='shard_*.bin' --token_format=uint32 --vocab_size=20 --batch_size=30)
+expect_run 0 "${way[@]}" --num_iteration=24 --checkpoint_dir=shards --out=shards
+expect_run 0 "${way[@]}" --num_iteration=8 --lr_decay_iters=24 --warmup_iters=2 --checkpoint_dir=shard_part --out=shard_part
+expect_run 0 --num_iteration=24 --resume --num_workers=3 --checkpoint_dir=shard_part --out=shard_part
+expect_same "the histories across files" "$(rows shards/history.csv)" "$(rows shard_part/history.csv)"
 # So it is with 16 bits, whose optimizer keeps copies of 32.
 way=("${small[@]}" --dtype=bfloat16 --lr_decay_iters=12 --val_loss_every=3)
 expect_run 0 "${way[@]}" --num_iteration=12 --checkpoint_dir=whole16 --out=whole16
