@@ -95,6 +95,13 @@ public:
     void set_learning_rate(double lr);
     void set_learning_rate(double lr, size_t group);
 
+    /// Whether bfloat16 and float16 parameters are trained in float32: the optimizer keeps a float32 master of each,
+    /// updates that and rounds it to the parameter, so that steps too small for 16 bits add up. On in the optimizers
+    /// below, off in others. An element of the parameter that isn't its master rounded was changed by someone else: its
+    /// value is then what goes on. Costs four bytes an element. Switched off, the masters are forgotten.
+    bool master_weights() const { return master_weights_; }
+    void set_master_weights(bool on);
+
     std::shared_ptr<HookHandle> RegisterStepPreHook(OptimizerHook hook, const HookOptions &options = {});
     std::shared_ptr<HookHandle> RegisterStepPostHook(OptimizerHook hook, const HookOptions &options = {});
     /// Removes a hook of anything, a module's or a tensor's, once `steps` steps that begin from now on have ended: a
@@ -103,10 +110,12 @@ public:
 
     /// All that training goes on from, besides the parameters: `group.0.lr`, `group.0.weight_decay`, the optimizer's
     /// other numbers as `beta1` (float64 without dims), and for each parameter that has been updated `0.step` (int64)
-    /// and its tensors as `0.exp_avg`. Those share memory with the optimizer: clone what has to outlive its next step.
+    /// and its tensors as `0.exp_avg`, with `0.master_param` for one that has a master. Those share memory with the
+    /// optimizer: clone what has to outlive its next step.
     std::map<std::string, TensorPtr> StateDict() const;
     /// Goes on from another optimizer's state, bit for bit; takes copies. Throws ValueError, before anything has
-    /// changed, where names, dims or numbers don't fit.
+    /// changed, where names, dims or numbers don't fit. A master that is missing begins as its parameter; one of a
+    /// parameter that has none here is left out.
     void LoadStateDict(const std::map<std::string, TensorPtr> &state);
 
 protected:
@@ -122,6 +131,7 @@ protected:
         TensorPtr param;          ///< contiguous; the parameter, or a copy that EndUpdates writes back
         TensorPtr grad;           ///< contiguous
         const TensorList *state;  ///< one tensor a name, of the parameter's dims, at first 0
+        TensorPtr master;         ///< contiguous, float32; null where there is none, see master_weights
         const ParamGroup *group;
         int64_t step;  ///< how many there have been for this parameter, with this one
         size_t index;  ///< in params()
@@ -149,6 +159,7 @@ private:
         size_t group = 0;
         int64_t step = 0;
         TensorList tensors;
+        TensorPtr master;
     };
     struct Option {
         std::string name;
@@ -161,6 +172,7 @@ private:
     void CheckRate(const char *name, double value) const;
     void CheckGrad(size_t index, const TensorPtr &grad) const;
     DataType StateDtype(size_t index) const;
+    bool HasMaster(size_t index) const;
     void PrepareState(size_t index);
     void RunHook(const OptimizerHook &hook, const internal::HookState &state, const char *point);
     LoadedState CheckState(const std::map<std::string, TensorPtr> &state) const;
@@ -174,11 +186,13 @@ private:
     std::vector<double> initial_rates_;  // of the first groups, before a scheduler changed them
     TensorList params_;
     std::vector<ParamState> states_;
+    bool master_weights_ = false;
     std::vector<Update> updates_;
     OptimizerHooks hooks_;
 };
 
-/// The optimizers of PyTorch, step by step the same up to rounding.
+/// The optimizers of PyTorch, step by step the same up to rounding; 16-bit parameters as the same float32 ones, rounded
+/// (Optimizer::master_weights).
 namespace optimizers {
 
 /// Stochastic gradient descent: param -= lr * g, with g the gradient plus weight_decay * param or, with momentum, its

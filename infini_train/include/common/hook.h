@@ -74,6 +74,10 @@ struct HookState {
           name(options.name),
           enabled(options.enabled) {}
 
+    bool IsWaiting() const {
+        return !removed.load(std::memory_order_acquire) && enabled.load(std::memory_order_acquire);
+    }
+
     const uint64_t id;
     const uint64_t max_calls;
     const bool always_call;
@@ -83,94 +87,72 @@ struct HookState {
     std::atomic<uint64_t> calls{0};
 };
 
-template <typename HookType>
-struct HookEntry {
-    std::shared_ptr<HookState> state;
-    HookType hook;
+// A registered hook; what it is beyond that only its list knows.
+struct INFINI_TRAIN_EXPORT HookEntryBase {
+    explicit HookEntryBase(std::shared_ptr<HookState> state) : state(std::move(state)) {}
+    virtual ~HookEntryBase();
+    // The same hook registered once more.
+    virtual std::shared_ptr<const HookEntryBase> CopyAs(std::shared_ptr<HookState> copy) const = 0;
+
+    const std::shared_ptr<HookState> state;
 };
 
-// The hooks of one list. It is copied on every change; who runs it reads the copy that was current when it began, and
-// only counts itself as a reader, since running hooks must be cheap. What changes leave behind is freed once nobody
-// reads.
 template <typename HookType>
-class HookStore {
+struct HookEntry : HookEntryBase {
+    HookEntry(std::shared_ptr<HookState> state, HookType hook)
+        : HookEntryBase(std::move(state)), hook(std::move(hook)) {}
+    std::shared_ptr<const HookEntryBase> CopyAs(std::shared_ptr<HookState> copy) const override {
+        return std::make_shared<HookEntry>(std::move(copy), hook);
+    }
+
+    const HookType hook;
+};
+
+// The hooks of one list, of whatever type. It is copied on every change; who runs it reads the copy that was current
+// when it began, and only counts itself as a reader, since running hooks must be cheap. What changes leave behind is
+// freed once nobody reads.
+class INFINI_TRAIN_EXPORT HookStore {
 public:
-    using Entries = std::vector<std::shared_ptr<const HookEntry<HookType>>>;
+    using Entries = std::vector<std::shared_ptr<const HookEntryBase>>;
 
     /// The entries that were current at the beginning of the scope; the store lives as long.
-    class Reading {
+    class INFINI_TRAIN_EXPORT Reading {
     public:
-        explicit Reading(HookStore *store) : store_(store) {
-            store->readers_.fetch_add(1);
-            entries_ = store->current_.load();
-        }
-        ~Reading() {
-            if (store_->readers_.fetch_sub(1) == 1 && store_->has_leftovers_.load()) {
-                store_->FreeLeftovers();
-            }
-        }
+        explicit Reading(HookStore *store);
+        ~Reading();
         Reading(const Reading &) = delete;
         Reading &operator=(const Reading &) = delete;
 
         const Entries &entries() const { return *entries_; }
-        HookStore *store() const { return store_; }
 
     private:
         HookStore *const store_;
         const Entries *entries_;
     };
 
-    HookStore() : current_(new Entries) {}
-    ~HookStore() { delete current_.load(); }
+    HookStore();
+    ~HookStore();
     HookStore(const HookStore &) = delete;
     HookStore &operator=(const HookStore &) = delete;
 
     size_t size() const { return size_.load(std::memory_order_acquire); }
 
-    /// Calls `edit(&entries)` on a copy, which then becomes the current one.
-    template <typename Edit>
-    void Change(Edit &&edit) {
-        {
-            std::lock_guard lock(mutex_);
-            auto entries = std::make_unique<Entries>(*current_.load());
-            edit(entries.get());
-            leftovers_.reserve(leftovers_.size() + 1);
-            size_.store(entries->size(), std::memory_order_release);
-            leftovers_.emplace_back(current_.exchange(entries.release()));
-            has_leftovers_.store(true);
-        }
-        FreeLeftovers();
-    }
-    void Erase(const HookState *state) {
-        Change([&](Entries *entries) {
-            std::erase_if(*entries, [&](const auto &entry) { return entry->state.get() == state; });
-        });
-    }
+    void Insert(std::shared_ptr<const HookEntryBase> entry, bool prepend);
+    /// Appends the hooks that `other` has, under states of their own.
+    void InsertCopies(HookStore *other);
+    void Erase(const HookState *state);
+
+    /// Whether the hook of `state` runs once it has been reached: counts the call, and takes the hook off at its last.
+    bool CountCall(HookState *state);
 
     /// The owner goes: `self` is let go of once nobody reads.
-    void Abandon(const std::shared_ptr<HookStore> &self) {
-        if (readers_.load() != 0) {
-            {
-                std::lock_guard lock(mutex_);
-                self_ = self;
-                has_leftovers_.store(true);
-            }
-            FreeLeftovers();
-        }
-    }
+    void Abandon(const std::shared_ptr<HookStore> &self);
 
 private:
-    void FreeLeftovers() {
-        // Freed after the lock: a hook's captures may do anything when they go.
-        std::vector<std::unique_ptr<const Entries>> leftovers;
-        std::shared_ptr<HookStore> self;
-        std::lock_guard lock(mutex_);
-        if (readers_.load() == 0) {
-            leftovers = std::exchange(leftovers_, {});
-            self = std::exchange(self_, nullptr);
-            has_leftovers_.store(false);
-        }
-    }
+    // Calls `edit(&entries)` on a copy, which then becomes the current one.
+    template <typename Edit>
+    void Change(Edit &&edit);
+    void FreeLeftovers();
 
     std::atomic<const Entries *> current_;  // owned
     std::atomic<size_t> size_{0};
@@ -180,6 +162,24 @@ private:
     std::mutex mutex_;  // guards changes and what follows
     std::vector<std::unique_ptr<const Entries>> leftovers_;
     std::shared_ptr<HookStore> self_;
+};
+
+// The handle of an entry. It holds neither the hook nor what the hook is registered on.
+class INFINI_TRAIN_EXPORT HookEntryHandle : public HookHandle {
+public:
+    HookEntryHandle(std::weak_ptr<HookStore> store, std::shared_ptr<HookState> state)
+        : store_(std::move(store)), state_(std::move(state)) {}
+
+    void Remove() override;
+    void Disable() override { state_->enabled.store(false); }
+    void Enable() override { state_->enabled.store(true); }
+    bool IsActive() const override { return !state_->removed.load() && state_->enabled.load() && !store_.expired(); }
+    std::string Name() const override { return state_->name; }
+    uint64_t Calls() const override { return state_->calls.load(); }
+
+private:
+    std::weak_ptr<HookStore> store_;
+    std::shared_ptr<HookState> state_;
 };
 
 template <typename T>
@@ -198,49 +198,18 @@ bool IsNullCallable(const F &callable) {
 
 }  // namespace internal
 
-/// The handle of a hook of any type. It holds neither the hook nor what the hook is registered on.
+/// The handle of a hook of the type: the same class for all.
 template <typename HookType>
-class HookHandleImpl : public HookHandle {
-public:
-    HookHandleImpl(std::weak_ptr<internal::HookStore<HookType>> store, std::shared_ptr<internal::HookState> state)
-        : store_(std::move(store)), state_(std::move(state)) {}
-
-    void Remove() override {
-        if (!state_->removed.exchange(true)) {
-            if (auto store = store_.lock()) {
-                store->Erase(state_.get());
-            }
-        }
-    }
-    void Disable() override { state_->enabled.store(false); }
-    void Enable() override { state_->enabled.store(true); }
-    bool IsActive() const override { return !state_->removed.load() && state_->enabled.load() && !store_.expired(); }
-    std::string Name() const override { return state_->name; }
-    uint64_t Calls() const override { return state_->calls.load(); }
-
-private:
-    std::weak_ptr<internal::HookStore<HookType>> store_;
-    std::shared_ptr<internal::HookState> state_;
-};
+using HookHandleImpl = internal::HookEntryHandle;
 
 /// The hooks of one kind that are registered on one thing, in the order in which they run. Registering, removing and
 /// running are safe from several threads at once. A copy holds the same hooks under handles of nobody.
 template <typename HookType>
 class HookList {
 public:
-    HookList() : store_(std::make_shared<Store>()) {}
+    HookList() : store_(std::make_shared<internal::HookStore>()) {}
     ~HookList() { store_->Abandon(store_); }
-    HookList(const HookList &other) : HookList() {
-        const typename Store::Reading reading(other.store_.get());
-        store_->Change([&](typename Store::Entries *entries) {
-            for (const auto &entry : reading.entries()) {
-                const HookOptions options{entry->state->name, false, entry->state->always_call,
-                                          entry->state->enabled.load(), entry->state->max_calls};
-                auto state = std::make_shared<internal::HookState>(internal::NextHookId(), options);
-                entries->push_back(std::make_shared<Entry>(Entry{std::move(state), entry->hook}));
-            }
-        });
-    }
+    HookList(const HookList &other) : HookList() { store_->InsertCopies(other.store_.get()); }
     HookList &operator=(const HookList &) = delete;
 
     bool empty() const { return store_->size() == 0; }
@@ -248,11 +217,8 @@ public:
 
     std::shared_ptr<HookHandle> Add(HookType hook, const HookOptions &options = {}) {
         auto state = std::make_shared<internal::HookState>(internal::NextHookId(), options);
-        auto entry = std::make_shared<Entry>(Entry{state, std::move(hook)});
-        store_->Change([&](typename Store::Entries *entries) {
-            entries->insert(options.prepend ? entries->begin() : entries->end(), std::move(entry));
-        });
-        return std::make_shared<HookHandleImpl<HookType>>(store_, std::move(state));
+        store_->Insert(std::make_shared<internal::HookEntry<HookType>>(state, std::move(hook)), options.prepend);
+        return std::make_shared<internal::HookEntryHandle>(store_, std::move(state));
     }
 
     /// Calls `visit(hook, state)` for each hook that is enabled, not removed, and registered no later than `last_id`
@@ -268,31 +234,19 @@ public:
         if (empty()) {
             return;
         }
-        const typename Store::Reading reading(store_.get());
+        // The list may go while its hooks run; what is read lives on.
+        internal::HookStore *const store = store_.get();
+        const internal::HookStore::Reading reading(store);
         for (const auto &entry : reading.entries()) {
             internal::HookState &state = *entry->state;
-            if (state.id > last_id || state.removed.load(std::memory_order_acquire) ||
-                !state.enabled.load(std::memory_order_acquire) || !wanted(std::as_const(state))) {
-                continue;
+            if (state.id <= last_id && state.IsWaiting() && wanted(std::as_const(state)) && store->CountCall(&state)) {
+                visit(static_cast<const internal::HookEntry<HookType> &>(*entry).hook, std::as_const(state));
             }
-            const uint64_t call = state.calls.fetch_add(1, std::memory_order_relaxed) + 1;
-            if (state.max_calls != 0 && call >= state.max_calls) {
-                if (call > state.max_calls) {
-                    continue;
-                }
-                if (!state.removed.exchange(true)) {
-                    reading.store()->Erase(&state);
-                }
-            }
-            visit(entry->hook, std::as_const(state));
         }
     }
 
 private:
-    using Entry = internal::HookEntry<HookType>;
-    using Store = internal::HookStore<HookType>;
-
-    std::shared_ptr<Store> store_;
+    std::shared_ptr<internal::HookStore> store_;
 };
 
 namespace internal {

@@ -11,11 +11,14 @@ namespace infini_train::kernels {
 // One call updates a whole list of parameters, so that many small ones cost no more than a large one.
 
 /// A parameter, its gradient (of the same data type) and what the optimizer keeps of it: float64 for a float64
-/// parameter, float32 for any other. All contiguous, of `num_elements` > 0 elements; unused states are null.
+/// parameter, float32 for any other. All contiguous, of `num_elements` > 0 elements; unused states are null. With a
+/// master (16-bit parameters only), that is what is updated, and the parameter is the master rounded: an element that
+/// isn't, at first, was changed by someone else and becomes the master's.
 struct UpdatedTensors {
     void *param = nullptr;
     const void *grad = nullptr;
     void *state[2] = {nullptr, nullptr};
+    float *master = nullptr;
     int64_t begin = 0;  ///< how many elements the parameters before it in the list have
     int64_t num_elements = 0;
     DataType dtype = DataType::kFLOAT32;

@@ -18,6 +18,7 @@ Adam::Adam(std::string type, bool decoupled, const std::vector<ParamGroup> &grou
       beta2_(beta2),
       eps_(eps),
       work_(std::make_unique<Work>()) {
+    set_master_weights(true);
     AddOption("beta1", &beta1_, {0, 1});
     AddOption("beta2", &beta2_, {0, 1});
     AddOption("eps", &eps_, {0, std::numeric_limits<double>::infinity()});
@@ -44,7 +45,7 @@ void Adam::StepImpl() {
     double correction1 = 1;
     double root_scale = 1;
     for (const Update &update : BeginUpdates()) {
-        auto *kernel_update = work_->Add(update.param, update.grad, *update.state);
+        auto *kernel_update = work_->Add(update.param, update.grad, *update.state, update.master);
         if (kernel_update == nullptr) {
             continue;
         }

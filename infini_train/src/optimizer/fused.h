@@ -17,7 +17,7 @@ template <typename Tag, typename KernelUpdate>
 class FusedUpdates {
 public:
     /// A new entry for one parameter, or null where there is nothing to do.
-    KernelUpdate *Add(const TensorPtr &param, const TensorPtr &grad, const TensorList &state) {
+    KernelUpdate *Add(const TensorPtr &param, const TensorPtr &grad, const TensorList &state, const TensorPtr &master) {
         if (param->NumElements() == 0) {
             return nullptr;
         }
@@ -26,7 +26,12 @@ public:
         }
         device_ = param->GetDevice();
         KernelUpdate &update = updates_.emplace_back();
-        update.tensors = {param->DataPtr(), grad->DataPtr(), {}, begin_, param->NumElements(), param->Dtype()};
+        update.tensors = {.param = param->DataPtr(),
+                          .grad = grad->DataPtr(),
+                          .master = master != nullptr ? master->Data<float>() : nullptr,
+                          .begin = begin_,
+                          .num_elements = param->NumElements(),
+                          .dtype = param->Dtype()};
         for (size_t i = 0; i < state.size(); ++i) {
             update.tensors.state[i] = state[i]->DataPtr();
         }

@@ -95,7 +95,7 @@ void Optimizer::AddParamGroup(const ParamGroup &group) {
     CheckGroup(group);
     for (const TensorPtr &param : group.params) {
         params_.push_back(param);
-        states_.push_back({groups_.size(), 0, {}});
+        states_.push_back({groups_.size(), 0, {}, nullptr});
     }
     groups_.push_back({group.params, group.lr.value_or(lr_), group.weight_decay.value_or(weight_decay_)});
 }
@@ -125,6 +125,13 @@ void Optimizer::set_learning_rate(double lr, size_t group) {
     CheckRate("a learning rate", lr);
     learning_rate(group);  // checks the group
     groups_[group].lr = lr;
+}
+
+void Optimizer::set_master_weights(bool on) {
+    master_weights_ = on;
+    for (ParamState &state : states_) {
+        state.master = on ? state.master : nullptr;
+    }
 }
 
 void Optimizer::ZeroGrad(bool set_to_none) {
@@ -211,6 +218,10 @@ DataType Optimizer::StateDtype(size_t index) const {
     return params_[index]->Dtype() == DataType::kFLOAT64 ? DataType::kFLOAT64 : DataType::kFLOAT32;
 }
 
+bool Optimizer::HasMaster(size_t index) const {
+    return master_weights_ && SizeOf(params_[index]->Dtype()) == 2;
+}
+
 void Optimizer::PrepareState(size_t index) {
     const TensorPtr &param = params_[index];
     const DataType dtype = StateDtype(index);
@@ -222,7 +233,14 @@ void Optimizer::PrepareState(size_t index) {
         }
         tensors = std::move(made);
     }
-    for (TensorPtr &tensor : tensors) {
+    TensorPtr &master = states_[index].master;
+    if (!HasMaster(index)) {
+        master = nullptr;
+    } else if (master == nullptr) {
+        // Not the parameter rounded, except where that is 0: the first update takes over its values.
+        master = Tensor::Zeros(param->Dims(), dtype, param->GetDevice());
+    }
+    const auto follow = [&](TensorPtr &tensor) {
         if (tensor->Dims() != param->Dims()) {
             Throw<ShapeError>("{}: parameter {} had shape {}, now it has {}", type_, index, FormatDims(tensor->Dims()),
                               FormatDims(param->Dims()));
@@ -230,6 +248,10 @@ void Optimizer::PrepareState(size_t index) {
         if (tensor->Dtype() != dtype || tensor->GetDevice() != param->GetDevice()) {
             tensor = tensor->To(param->GetDevice())->To(dtype);
         }
+    };
+    std::for_each(tensors.begin(), tensors.end(), follow);
+    if (master != nullptr) {
+        follow(master);
     }
 }
 
@@ -245,7 +267,7 @@ std::span<const Optimizer::Update> Optimizer::BeginUpdates() {
         ParamState &state = states_[i];
         const bool direct = params_[i]->IsContiguous();
         updates_.push_back({direct ? params_[i] : ContiguousCopy(params_[i]),
-                            grad->IsContiguous() ? std::move(grad) : ContiguousCopy(grad), &state.tensors,
+                            grad->IsContiguous() ? std::move(grad) : ContiguousCopy(grad), &state.tensors, state.master,
                             &groups_[state.group], state.step + 1, i});
     }
     return updates_;

@@ -21,6 +21,7 @@ SGD::SGD(const std::vector<ParamGroup> &groups, double lr, double momentum, doub
       nesterov_(nesterov ? 1 : 0),
       work_(std::make_unique<Work>()) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    set_master_weights(true);
     // Without a sum there is none to go on from: a state with momentum doesn't fit then.
     AddOption("momentum", &momentum_, momentum != 0 ? Range{0, kInfinity} : Range{0, 0, true});
     AddOption("dampening", &dampening_, {-kInfinity, kInfinity});
@@ -41,7 +42,7 @@ OptimizerCreator SGD::Create(double lr, double momentum, double dampening, doubl
 void SGD::StepImpl() {
     work_->Clear();
     for (const Update &update : BeginUpdates()) {
-        if (auto *kernel_update = work_->Add(update.param, update.grad, *update.state)) {
+        if (auto *kernel_update = work_->Add(update.param, update.grad, *update.state, update.master)) {
             const bool first = update.step == 1;
             kernel_update->lr = *update.group->lr;
             kernel_update->weight_decay = *update.group->weight_decay;

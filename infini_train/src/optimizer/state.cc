@@ -21,6 +21,8 @@ std::string GroupKey(size_t group, const char *name) {
     return fmt::format("group.{}.{}", group, name);
 }
 
+constexpr char kMaster[] = "master_param";
+
 std::string ParamKey(size_t param, const std::string &name) {
     return fmt::format("{}.{}", param, name);
 }
@@ -52,6 +54,9 @@ State Optimizer::StateDict() const {
         for (size_t j = 0; j < state_names_.size(); ++j) {
             state[ParamKey(i, state_names_[j])] = states_[i].tensors[j]->Detach();
         }
+        if (states_[i].master != nullptr) {
+            state[ParamKey(i, kMaster)] = states_[i].master->Detach();
+        }
     }
     return state;
 }
@@ -71,7 +76,7 @@ Optimizer::LoadedState Optimizer::CheckState(const State &state) const {
             reader.TakeNumber(option.name, option.range.min, option.range.max, option.range.included));
     }
     for (size_t i = 0; i < params_.size(); ++i) {
-        ParamState param{states_[i].group, 0, {}};
+        ParamState param{states_[i].group, 0, {}, nullptr};
         // All of a parameter's entries are there, or none.
         const bool any = reader.Find(ParamKey(i, "step")) != nullptr ||
                          std::any_of(state_names_.begin(), state_names_.end(), [&](const std::string &name) {
@@ -81,6 +86,9 @@ Optimizer::LoadedState Optimizer::CheckState(const State &state) const {
             param.step = static_cast<int64_t>(reader.TakeNumber(ParamKey(i, "step"), 1, kMaxSteps, true));
             for (const std::string &name : state_names_) {
                 param.tensors.push_back(reader.TakeLike(ParamKey(i, name), *params_[i]));
+            }
+            if (reader.Find(ParamKey(i, kMaster)) != nullptr) {
+                param.master = reader.TakeLike(ParamKey(i, kMaster), *params_[i]);
             }
         }
         loaded.states.push_back(std::move(param));
@@ -93,9 +101,16 @@ void Optimizer::LoadStateDict(const State &state) {
     const autograd::NoGradGuard no_grad;
     LoadedState loaded = CheckState(state);
     for (size_t i = 0; i < params_.size(); ++i) {
-        for (TensorPtr &tensor : loaded.states[i].tensors) {
-            TensorPtr copy = tensor->Detach()->To(params_[i]->GetDevice())->To(StateDtype(i));
-            tensor = copy->storage() == tensor->storage() || !copy->IsContiguous() ? copy->Clone() : copy;
+        const auto copy = [&](TensorPtr &tensor) {
+            TensorPtr copied = tensor->Detach()->To(params_[i]->GetDevice())->To(StateDtype(i));
+            tensor = copied->storage() == tensor->storage() || !copied->IsContiguous() ? copied->Clone() : copied;
+        };
+        ParamState &param = loaded.states[i];
+        std::for_each(param.tensors.begin(), param.tensors.end(), copy);
+        if (!HasMaster(i)) {
+            param.master = nullptr;
+        } else if (param.master != nullptr) {
+            copy(param.master);
         }
     }
     states_ = std::move(loaded.states);

@@ -5,7 +5,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "infini_train/src/kernels/cpu/optimizer.cc"
 #include <algorithm>
+#include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -106,6 +108,22 @@ HWY_INLINE void RunRule(const Rule &rule, C *p, const C *g, C *state0, C *state1
     }
 }
 
+/// Elements begin..end of the masters, at most kChunk of them, become those of the parameter where rounding them
+/// doesn't give these.
+HWY_INLINE void FollowParam(const UpdatedTensors &tensors, int64_t begin, int64_t end) {
+    const int64_t n = end - begin;
+    alignas(uint16_t) unsigned char rounded[kChunk * sizeof(uint16_t)];
+    float kept_buffer[kChunk];
+    float param_buffer[kChunk];
+    float *HWY_RESTRICT master = tensors.master + begin;
+    Writer<float>(rounded, tensors.dtype).Commit(0, n, master);
+    const float *HWY_RESTRICT kept = Reader<float>(rounded, tensors.dtype).Read(0, n, kept_buffer);
+    const float *HWY_RESTRICT param = Reader<float>(tensors.param, tensors.dtype).Read(begin, n, param_buffer);
+    for (int64_t i = 0; i < n; ++i) {
+        master[i] = kept[i] == param[i] ? master[i] : param[i];
+    }
+}
+
 /// Elements begin..end of one parameter of any floating-point type, computed in C.
 template <typename C, typename Rule>
 HWY_INLINE void RunRange(const Rule &rule, const UpdatedTensors &tensors, int64_t begin, int64_t end) {
@@ -118,7 +136,16 @@ HWY_INLINE void RunRange(const Rule &rule, const UpdatedTensors &tensors, int64_
     for (int64_t i = begin; i < end; i += piece) {
         const int64_t n = std::min(piece, end - i);
         C *p = updated.Begin(i, param_buffer);
-        param.Read(i, n, param_buffer);
+        if constexpr (std::is_same_v<C, float>) {
+            if (tensors.master != nullptr) {
+                FollowParam(tensors, i, i + n);
+                p = tensors.master + i;
+            } else {
+                param.Read(i, n, param_buffer);
+            }
+        } else {
+            param.Read(i, n, param_buffer);
+        }
         const C *g = grad.Read(i, n, grad_buffer);
         const auto state = [&](int index) HWY_ATTR {
             return tensors.state[index] != nullptr ? static_cast<C *>(tensors.state[index]) + i : p;
