@@ -5,8 +5,6 @@
 
 #include "infini_train/include/io/binary_file.h"
 
-#include "infini_train/include/io/binary_file.h"
-
 #include "example/language_model/bin_models.h"
 #include "example/language_model/hugging_face.h"
 

@@ -3,8 +3,8 @@
 //   roofline_bench THREADS [TOKENS]
 //
 // Prints lines of tab-separated columns: `peak`, floating-point operations a second (float32); `bandwidth`, bytes a
-// second (two arrays read, one written); and for each part its name, how often a step has it, floating-point operations,
-// the bytes that it has to read and write at least, and seconds.
+// second (two arrays read, one written); and for each part its name, how often a step has it, floating-point
+// operations, the bytes that it has to read and write at least, and seconds.
 
 #include <algorithm>
 #include <chrono>
@@ -115,9 +115,8 @@ void MeasureBoth(const std::string &name, int64_t count, double operations, doub
     TensorPtr output = apply();
     Print(name, count, operations, floats, Best(7, [&] { output = apply(); }));
     const auto gradient = Tensor::Randn(output->Dims());
-    Print(name + " backward", count, backward_operations, backward_floats, Best(7, [&] {
-              autograd::Grad({output}, inputs, {gradient}, /*retain_graph=*/true);
-          }));
+    Print(name + " backward", count, backward_operations, backward_floats,
+          Best(7, [&] { autograd::Grad({output}, inputs, {gradient}, /*retain_graph=*/true); }));
 }
 
 void MeasureLinear(const std::string &name, int64_t count, int64_t rows, int64_t in, int64_t out) {
