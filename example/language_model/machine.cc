@@ -1,7 +1,6 @@
 #include "example/language_model/machine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,16 +10,11 @@
 #include "infini_train/include/core/generator.h"
 #include "infini_train/include/tensor.h"
 
+#include "example/common/clock.h"
 #include "example/language_model/trainer.h"
 
 namespace infini_train::example {
-namespace {
-
-double Seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 double MeasurePeakFlops(Device device) {
     constexpr int64_t kSize = 512;
@@ -29,13 +23,13 @@ double MeasurePeakFlops(Device device) {
     const TensorPtr a = Tensor::Ones({kSize, kSize})->To(device);
     a->Matmul(a);
     double best = 1e9;
-    const double begin = Seconds();
+    const double begin = SecondsNow();
     do {
-        const double start = Seconds();
+        const double start = SecondsNow();
         // Reading an element waits for the product.
         a->Matmul(a)->Slice({0, 0}, {1, 1}, {1, 1})->Item<double>();
-        best = std::min(best, Seconds() - start);
-    } while (Seconds() - begin < kSeconds);
+        best = std::min(best, SecondsNow() - start);
+    } while (SecondsNow() - begin < kSeconds);
     return 2.0 * kSize * kSize * kSize / best;
 }
 

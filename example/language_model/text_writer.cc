@@ -1,21 +1,17 @@
 #include "example/language_model/text_writer.h"
 
-#include <chrono>
 #include <ostream>
 
 #include <fmt/format.h>
 
 #include "infini_train/include/common/error.h"
 
+#include "example/common/clock.h"
 #include "example/common/signal.h"
 #include "example/language_model/generate.h"
 
 namespace infini_train::example {
 namespace {
-
-double Seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // What separates texts for this tokenizer, and so ends one and can begin one; none for characters.
 std::vector<text::TokenId> Separators(const text::Tokenizer &tokenizer) {
@@ -78,7 +74,7 @@ TextWriter::Stats TextWriter::Write(std::ostream &out, Generator *generator) con
         decoder.Push(id);
     }
     Stats stats;
-    const double begin = Seconds();
+    const double begin = SecondsNow();
     // A model may have more rows than the tokenizer has tokens.
     const auto is_known = [&](text::TokenId id) { return id < tokenizer_.vocab_size(); };
     Generate(model_, prompt_, options_.length, sampling, generator, [&](text::TokenId id) {
@@ -86,13 +82,13 @@ TextWriter::Stats TextWriter::Write(std::ostream &out, Generator *generator) con
         out << (is_known(id) ? decoder.Push(id) : "\uFFFD") << std::flush;
         return !StopRequested();
     });
-    stats.seconds = Seconds() - begin;
+    stats.seconds = SecondsNow() - begin;
     out << decoder.Finish() << '\n' << std::flush;
     return stats;
 }
 
 TextWriter::Stats TextWriter::WriteBeams(std::ostream &out) const {
-    const double begin = Seconds();
+    const double begin = SecondsNow();
     const std::vector<Beam> beams = BeamSearch(model_, prompt_, options_.length,
                                                {.beams = options_.beams,
                                                 .length_penalty = options_.length_penalty,
@@ -112,7 +108,7 @@ TextWriter::Stats TextWriter::WriteBeams(std::ostream &out) const {
         out << fmt::format("[{:.4f}] ", beam.score) << options_.prompt << text << decoder.Finish() << '\n';
     }
     out << std::flush;
-    stats.seconds = Seconds() - begin;
+    stats.seconds = SecondsNow() - begin;
     return stats;
 }
 

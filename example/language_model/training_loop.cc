@@ -1,6 +1,5 @@
 #include "example/language_model/training_loop.h"
 
-#include <chrono>
 #include <cmath>
 #include <iostream>
 
@@ -9,15 +8,12 @@
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/optimizer.h"
 
+#include "example/common/clock.h"
 #include "example/common/signal.h"
 #include "example/common/terminal.h"
 
 namespace infini_train::example {
 namespace {
-
-double Seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // A mean in which a value's weight halves every few steps; the first value counts fully.
 void AddTo(double *mean, double value, bool is_first) {
@@ -78,7 +74,7 @@ ProgressBar::Fields TrainingLoop::Fields() const {
 
 void TrainingLoop::Step(ProgressBar &bar) {
     const bool is_first = std::isnan(mean_loss_);
-    const double begin = Seconds();
+    const double begin = SecondsNow();
     const double learning_rate = schedule_->scheduler()->optimizer()->learning_rate();
     const Trainer::StepResult result = trainer_->Step();
     ++step_;
@@ -87,7 +83,7 @@ void TrainingLoop::Step(ProgressBar &bar) {
                result.loss,
                learning_rate,
                result.grad_norm,
-               static_cast<double>(options_.tokens_per_step) / (Seconds() - begin)};
+               static_cast<double>(options_.tokens_per_step) / (SecondsNow() - begin)};
     AddTo(&mean_loss_, result.loss, is_first);
     AddTo(&tokens_per_second_, record_.tokens_per_second, is_first);
     if (step_callback_) {

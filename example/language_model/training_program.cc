@@ -10,8 +10,8 @@
 #include "infini_train/include/optimizer.h"
 #include "infini_train/include/utils/model_summary.h"
 #include "infini_train/include/utils/nan_guard.h"
-#include "infini_train/include/utils/profiler.h"
 
+#include "example/common/profile.h"
 #include "example/common/signal.h"
 #include "example/common/terminal.h"
 #include "example/language_model/flags.h"
@@ -102,26 +102,6 @@ LoopOptions MakeLoopOptions(const Session &session, double peak_flops) {
     options.flags = TrainingFlags();
     options.flags.merge(ConfigToText(session.model->config()));
     return options;
-}
-
-std::unique_ptr<utils::Profiler> StartProfiler(TrainingLoop &loop, Device device) {
-    utils::ProfilerOptions options;
-    options.device = device;
-    options.skip_steps = 5;
-    options.max_steps = 10;
-    auto profiler = std::make_unique<utils::Profiler>(options);
-    loop.OnStep([profiler = profiler.get()] { profiler->Step(); });
-    return profiler;
-}
-
-void ShowProfile(utils::Profiler &profiler, const Terminal &terminal) {
-    profiler.Stop();
-    utils::ProfileTableOptions options;
-    options.terminal = terminal;
-    options.per_step = true;
-    std::cout << "\nprofile, its tables for one step:\n" << profiler.ToString(options);
-    profiler.WriteTrace(FLAGS_profile);
-    std::cout << "trace: " << FLAGS_profile << " (open it at https://ui.perfetto.dev)\n";
 }
 
 void SaveModel(const Session &session) {
@@ -240,11 +220,14 @@ int TrainingProgram::Run() {
     RunLog log(FLAGS_out, FLAGS_tensorboard, session_.resumed ? session_.resumed->step : 0);
     TrainingLoop loop(&trainer, &schedule_, &corpus_, &log, MakeLoopOptions(session_, peak_flops_), terminal_);
     Prepare(&loop);
-    const auto profiler = FLAGS_profile.empty() ? nullptr : StartProfiler(loop, session_.device);
+    const auto profiler = FLAGS_profile.empty() ? nullptr : StartProfiler(session_.device, /*num_steps=*/10);
+    if (profiler != nullptr) {
+        loop.OnStep([profiler = profiler.get()] { profiler->Step(); });
+    }
     const LoopEnd end = loop.Run();
     peak_memory_ = PeakProcessMemory();  // without what drawing the plot needs
     if (profiler != nullptr) {
-        ShowProfile(*profiler, terminal_);
+        ShowProfile(profiler.get(), "step", FLAGS_profile, terminal_);
     }
     Finish(end, loop, log);
     return 0;

@@ -21,11 +21,11 @@
 #include "infini_train/include/utils/model_summary.h"
 #include "infini_train/include/utils/nan_guard.h"
 #include "infini_train/include/utils/precision_checker.h"
-#include "infini_train/include/utils/profiler.h"
 
 #include "example/common/flags.h"
 #include "example/common/image_grid.h"
 #include "example/common/line_plot.h"
+#include "example/common/profile.h"
 #include "example/common/signal.h"
 #include "example/common/table.h"
 #include "example/common/terminal.h"
@@ -220,26 +220,6 @@ std::vector<EpochResult> Train(Trainer &trainer, const std::string &csv_path) {
     return history;
 }
 
-std::unique_ptr<utils::Profiler> StartProfiler(Trainer &trainer, const Device &device) {
-    utils::ProfilerOptions options;
-    options.device = device;
-    options.skip_steps = 5;
-    options.max_steps = 20;
-    auto profiler = std::make_unique<utils::Profiler>(options);
-    trainer.OnBatch([profiler = profiler.get()] { profiler->Step(); });
-    return profiler;
-}
-
-void ShowProfile(utils::Profiler &profiler, const Terminal &terminal) {
-    profiler.Stop();
-    utils::ProfileTableOptions options;
-    options.terminal = terminal;
-    options.per_step = true;
-    std::cout << "\nprofile, its tables for one batch:\n" << profiler.ToString(options);
-    profiler.WriteTrace(FLAGS_profile);
-    std::cout << "trace: " << FLAGS_profile << " (open it at https://ui.perfetto.dev)\n";
-}
-
 int Main() {
     CheckFlags();
     const Terminal terminal = DetectTerminal(STDOUT_FILENO);
@@ -274,11 +254,14 @@ int Main() {
     const auto optimizer = MakeOptimizer(model->Parameters());
     Trainer trainer(model, optimizer, MakeScheduler(optimizer, images.count), data.train, data.test,
                     {device, FLAGS_bs, FLAGS_num_epoch, FLAGS_seed, Watch()}, terminal);
-    const auto profiler = FLAGS_profile.empty() ? nullptr : StartProfiler(trainer, device);
+    const auto profiler = FLAGS_profile.empty() ? nullptr : StartProfiler(device, /*num_steps=*/20);
+    if (profiler != nullptr) {
+        trainer.OnBatch([profiler = profiler.get()] { profiler->Step(); });
+    }
     const std::vector<EpochResult> history = Train(trainer, csv_path);
     trainer.Finish();
     if (profiler != nullptr) {
-        ShowProfile(*profiler, terminal);
+        ShowProfile(profiler.get(), "batch", FLAGS_profile, terminal);
     }
     ShowAnswers(trainer.Predict(), data.test->split(), terminal);
     if (!history.empty()) {

@@ -5,7 +5,6 @@
 // MODEL is a name of Gpt2Preset or LlamaPreset (default gpt2, random weights) or a path as for LoadModel. Reading and
 // sampling take turns, and the best of each counts: a machine's bandwidth changes with what others do.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -21,15 +20,12 @@
 #include "infini_train/include/core/parallel.h"
 #include "infini_train/include/tensor.h"
 
+#include "example/common/clock.h"
 #include "example/language_model/generate.h"
 #include "example/language_model/model_files.h"
 
 namespace infini_train::example {
 namespace {
-
-double Seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The bytes a second at which all threads together read `buffer`, which no cache holds.
 double ReadBandwidth(const Tensor &buffer) {
@@ -38,7 +34,7 @@ double ReadBandwidth(const Tensor &buffer) {
     constexpr int64_t kGrain = 1 << 16;
     constexpr size_t kSums = 8;
     const float *from = buffer.Data<float>();
-    const double begin = Seconds();
+    const double begin = SecondsNow();
     ParallelFor(0, buffer.NumElements(), kGrain, [&](int64_t first, int64_t last) {
         hn::Vec<decltype(d)> sums[kSums];
         std::fill(sums, sums + kSums, hn::Zero(d));
@@ -51,7 +47,7 @@ double ReadBandwidth(const Tensor &buffer) {
             benchmark::DoNotOptimize(hn::GetLane(hn::SumOfLanes(d, sum)));
         }
     });
-    return static_cast<double>(buffer.SizeInBytes()) / (Seconds() - begin);
+    return static_cast<double>(buffer.SizeInBytes()) / (SecondsNow() - begin);
 }
 
 // What a token reads: all weights, but only one row of the tables of tokens and positions unless they are the head.
@@ -93,12 +89,12 @@ void Run(const std::string &name, int64_t tokens) {
                 bandwidth = std::max(bandwidth, ReadBandwidth(*buffer));
             }
             // The first token is the prompt's pass; each later one is timed by itself.
-            double last = Seconds();
+            double last = SecondsNow();
             int64_t done = 0;
             double sum = 0;
             const std::vector<text::TokenId> prompt{1};
             Generate(*model, prompt, tokens + 1, way.options, nullptr, [&](text::TokenId) {
-                const double now = Seconds();
+                const double now = SecondsNow();
                 sum += done++ > 0 ? now - last : 0;
                 last = now;
                 return true;

@@ -9,8 +9,12 @@
 
 #include <gtest/gtest.h>
 
+#include "test/support/message_of.h"
+
 namespace infini_train {
 namespace {
+
+using test::MessageOf;
 
 // A tag of the user's own needs nothing from the library.
 struct ScaledSum : KernelTag<double(const std::vector<double> &values, double factor)> {
@@ -42,16 +46,6 @@ struct Failing : KernelTag<void()> {
 struct Raced : KernelTag<int()> {
     static constexpr const char *kName = "Raced";
 };
-
-template <typename E, typename F>
-std::string MessageOf(F &&f) {
-    try {
-        f();
-    } catch (const E &error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
 
 TEST(DispatcherTest, RunsTheRegisteredKernel) {
     EXPECT_FALSE(HasKernel<ScaledSum>(DeviceType::kCPU));

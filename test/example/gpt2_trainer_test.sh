@@ -11,11 +11,6 @@ work=$3
 sanitized=${4:-}
 source "$(dirname "${BASH_SOURCE[0]}")/program_checks.sh"
 
-expect_same() {
-    [ "$2" = "$3" ] || fail "$1: '$2' and '$3' differ"
-    checks=$((checks + 1))
-}
-
 # expect_true CONDITION TEXT...: a condition of awk's, over the numbers in v.
 expect_true() {
     local condition=$1
@@ -247,20 +242,8 @@ expect_output "apt-get install bible-kjv"
 
 # ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
-set -m # or the program would begin with SIGINT ignored
-"$program" "${small[@]}" --num_iteration=1000000 --val_loss_every=0 --out=stopped --checkpoint_dir=stopped >output 2>&1 &
-pid=$!
-set +m
-trap 'kill -KILL $pid 2>/dev/null || true' EXIT
-for ((i = 0; i < 600; ++i)); do
-    [ "$(wc -l 2>/dev/null <stopped/history.csv || echo 0)" -lt 4 ] || break
-    sleep 0.1
-done
-kill -INT "$pid" || fail "the program had ended by itself"
-status=0
-wait "$pid" || status=$?
-trap - EXIT
-expect_same "the status after Ctrl-C" "$status" 0
+expect_clean_stop stopped/history.csv 4 "${small[@]}" --num_iteration=1000000 --val_loss_every=0 --out=stopped \
+    --checkpoint_dir=stopped
 expect_output "go on with --checkpoint_dir=stopped --resume"
 step=$(last 1 stopped/history.csv)
 [ -d "stopped/$(printf 'step_%08d' "$step")" ] || fail "expected a checkpoint of step $step"

@@ -17,11 +17,6 @@ expect_at_least() {
     checks=$((checks + 1))
 }
 
-expect_same() {
-    [ "$2" = "$3" ] || fail "$1: '$2' and '$3' differ"
-    checks=$((checks + 1))
-}
-
 big_endian() {
     local number
     for number in "$@"; do
@@ -125,20 +120,7 @@ expect_output "unknown key 'levels'"
 
 # ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
-set -m # or the program would begin with SIGINT ignored
-"$program" "${small[@]}" --num_epoch=1000000 --out=stopped >output 2>&1 &
-pid=$!
-set +m
-trap 'kill -KILL $pid 2>/dev/null || true' EXIT
-for ((i = 0; i < 600; ++i)); do
-    [ "$(wc -l 2>/dev/null <stopped/history.csv || echo 0)" -lt 3 ] || break
-    sleep 0.1
-done
-kill -INT "$pid" || fail "the program had ended by itself"
-status=0
-wait "$pid" || status=$?
-trap - EXIT
-expect_same "the status after Ctrl-C" "$status" 0
+expect_clean_stop stopped/history.csv 3 "${small[@]}" --num_epoch=1000000 --out=stopped
 expect_at_least 2 "$(field 1 stopped/history.csv)"
 expect_same "the fields of each line" "$(awk -F, '{ print NF }' stopped/history.csv | sort -u)" 6
 [ -s stopped/history.png ] || fail "no picture after Ctrl-C"

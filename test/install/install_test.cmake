@@ -49,6 +49,8 @@ function(use_prefix name prefix)
     unset(ENV{LD_LIBRARY_PATH})
 endfunction()
 
+# The library is built once more as a subdirectory: with its precompiled headers, of which ccache wants to be told.
+set(ENV{CCACHE_SLOPPINESS} "pch_defines,time_macros")
 file(REMOVE_RECURSE "${WORK}")
 run("installed" "${CMAKE_COMMAND}" --install "${BUILD}" --config "${CONFIG}" --prefix "${WORK}/prefix")
 if(EXISTS "${WORK}/prefix/include/infini_train/src" OR EXISTS "${WORK}/prefix/include/gtest")

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/derivative.h"
+#include "test/support/message_of.h"
 
 namespace infini_train::test {
 
@@ -41,21 +41,6 @@ inline void ExpectNear(const TensorPtr &actual, const std::vector<double> &expec
                        const std::string &what = "") {
     ASSERT_NE(actual, nullptr) << what;
     ExpectNear(actual->ToVector<double>(), expected, tolerance, what);
-}
-
-/// What `call` throws, which must be an E.
-template <class E>
-std::string MessageOf(const std::function<void()> &call) {
-    try {
-        call();
-    } catch (const E &error) {
-        return error.what();
-    } catch (const std::exception &error) {
-        ADD_FAILURE() << "another exception: " << error.what();
-        return "";
-    }
-    ADD_FAILURE() << "no exception";
-    return "";
 }
 
 /// Runs `compute` with several numbers of threads and expects the same bits each time.

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "test/support/message_of.h"
+
 namespace infini_train::test {
 
 /// A new folder that goes away with its contents.
@@ -42,18 +44,6 @@ private:
 inline std::string Contents(const std::string &path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// The message of the `E` that `body` throws; a failure if it throws none.
-template <typename E, typename Body>
-std::string MessageOf(Body &&body) {
-    try {
-        body();
-    } catch (const E &error) {
-        return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return "";
 }
 
 }  // namespace infini_train::test
