@@ -50,8 +50,8 @@ void PrintRun(const Session &session, const Corpus &corpus, const Schedule &sche
                                         FormatBytes(memory.process), FormatBytes(memory.parameters),
                                         FormatBytes(memory.gradients), FormatBytes(memory.optimizer),
                                         FormatBytes(memory.activations))});
-    table.AddRow({"device", fmt::format("{}, {} threads, {}, {}FLOP/s at most", session.device.ToString(),
-                                        GetNumThreads(), FLAGS_dtype, FormatCount(peak_flops))});
+    table.AddRow({"device", fmt::format("{}, {} threads, {}, {:.0f} GFLOP/s at most", session.device.ToString(),
+                                        GetNumThreads(), FLAGS_dtype, peak_flops / 1e9)});
     table.AddRow({"seed", std::to_string(FLAGS_seed)});
     std::cout << table.ToString(terminal) << std::flush;
 }

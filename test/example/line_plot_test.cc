@@ -17,11 +17,6 @@
 #include "example/common/axis_ticks.h"
 #include "test/support/temp_dir.h"
 
-// Fontconfig keeps what it has read until the end, which a leak checker would blame on us.
-extern "C" const char *__lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-    return "leak:libfontconfig.so";
-}
-
 namespace infini_train::example {
 namespace {
 

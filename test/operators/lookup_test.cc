@@ -331,6 +331,13 @@ TEST(Embedding, AddsItsRowsToTheGradientThatTheOutputLayerHasSent) {
     const auto loss = Embedding(index, shared)->Sum()->Add(shared->Mul(held)->Sum());
     loss->Backward();
     EXPECT_EQ(held->ToVector<float>(), copy);
+    std::vector<double> with_rows(copy.begin(), copy.end());
+    for (const int64_t row : at) {
+        for (int64_t c = 0; c < kWidth; ++c) {
+            with_rows[static_cast<size_t>(row * kWidth + c)] += 1;
+        }
+    }
+    test::ExpectNear(doubled->grad(), with_rows, 1e-6, "held gradient");
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 // What a backward pass comes to: its nodes, which of them run, and how many gradients each waits for.
 
-#include "infini_train/src/autograd/graph_task.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "infini_train/src/autograd/graph_task.h"
 #include "infini_train/src/common/format.h"
 
 namespace infini_train::autograd {
