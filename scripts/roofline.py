@@ -69,7 +69,7 @@ def draw(limits, parts, path, title):
                   f'<text x="{x(knee) + 8:.1f}" y="{y(limits["peak"]) - 8:.1f}">{limits["peak"] / 1e9:.0f} GFLOP/s, '
                   f'{limits["bandwidth"] / 1e9:.0f} GB/s</text>')
     total = sum(part["count"] * part["seconds"] for part in parts)
-    labels = []  # what is taken already
+    labels = {}  # text to place
     for part in sorted(parts, key=lambda p: -p["rate"]):
         backward = part["name"].endswith("backward")
         radius = 3 + 20 * math.sqrt(part["count"] * part["seconds"] / total)
@@ -77,14 +77,16 @@ def draw(limits, parts, path, title):
         shapes.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="{radius:.1f}" fill="{"#e4572e" if backward else "#5b8def"}"'
                       f' fill-opacity="0.55"><title>{html.escape(part["name"])}: {part["rate"] / 1e9:.1f} GFLOP/s, '
                       f'{part["rate"] / part["limit"]:.0%} of the limit</title></circle>')
-        if not backward:
+        # Dots of linear layers lie on each other: one label for all, and beside the largest.
+        label = "linear layers" if part["name"].startswith("linear") else part["name"]
+        if not backward and label not in labels:
             at = cy + 4
-            while any(abs(at - other) < 12 and abs(cx - left) < 110 for left, other in labels):
+            while any(abs(at - top) < 12 and abs(cx - left) < 110 for left, top in labels.values()):
                 at += 12
-            labels.append((cx, at))
-            anchor, offset = ("end", -radius - 3) if cx > WIDTH - 180 else ("start", radius + 3)
-            shapes.append(f'<text x="{cx + offset:.1f}" y="{at:.1f}" text-anchor="{anchor}">'
-                          f'{html.escape(part["name"])}</text>')
+            labels[label] = (cx, at)
+            is_crowded = cx > WIDTH - 200
+            shapes.append(f'<text x="{cx - 26 if is_crowded else cx + radius + 3:.1f}" y="{at:.1f}" '
+                          f'text-anchor="{"end" if is_crowded else "start"}">{html.escape(label)}</text>')
     shapes.append(f'<circle cx="{LEFT + 16}" cy="{TOP + 14}" r="6" fill="#5b8def" fill-opacity="0.55"/>'
                   f'<text x="{LEFT + 28}" y="{TOP + 18}">forward</text>'
                   f'<circle cx="{LEFT + 16}" cy="{TOP + 34}" r="6" fill="#e4572e" fill-opacity="0.55"/>'
