@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "infini_train/include/autograd/saved_tensor.h"
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/common/hook.h"
+#include "infini_train/include/common/short_list.h"
 #include "infini_train/include/common/tensor_fwd.h"
 #include "infini_train/include/core/tensor_layout.h"
 #include "infini_train/include/datatype.h"
@@ -131,8 +133,8 @@ public:
 
     const std::string &type() const { return type_; }
     /// Where the gradients of the inputs go: one edge an input, without a function where the input needs none.
-    const std::vector<Edge> &next_edges() const { return next_edges_; }
-    size_t num_outputs() const { return num_outputs_; }
+    std::span<const Edge> next_edges() const { return next_edges_; }
+    size_t num_outputs() const { return outputs_.size(); }
     /// Grows with every Apply in a thread; of the nodes that are due, a backward pass runs the latest first.
     uint64_t sequence() const { return sequence_; }
     /// The module in whose Forward it was applied, as Module::Describe names it; known only of functions that are
@@ -143,6 +145,8 @@ protected:
     /// Called when a backward pass that doesn't retain the graph is done with the function, once what ctx_ had saved is
     /// gone. A function that keeps more than that lets go of it here, and returns true if it can't run again.
     virtual bool OnGraphFreed() { return false; }
+    /// Backward as a pass calls it when nobody needs the list afterwards: who hands gradients on may hand on the list.
+    virtual TensorList TakeBackward(TensorList &&grad_outputs) { return Backward(grad_outputs); }
 
     FunctionCtx ctx_;
 
@@ -168,15 +172,11 @@ private:
     void Record(const TensorList &inputs, TensorList *outputs);
     void Connect(const TensorList &inputs, const TensorList &outputs);
     Hooks &MutableHooks();
-    const OutputInfo &output_info(size_t idx) const { return idx == 0 ? first_output_ : more_outputs_[idx - 1]; }
-    void AddOutput(OutputInfo info);
+    const OutputInfo &output_info(size_t idx) const { return outputs_[idx]; }
 
     const std::string type_;
-    std::vector<Edge> next_edges_;
-    // The first output lies here, since most functions have one, and a list of it would be an allocation.
-    OutputInfo first_output_;
-    std::vector<OutputInfo> more_outputs_;
-    size_t num_outputs_ = 0;
+    infini_train::internal::ShortList<Edge> next_edges_;
+    infini_train::internal::ShortList<OutputInfo> outputs_;
     std::atomic<Hooks *> hooks_{nullptr};  // owned
     uint64_t sequence_ = 0;
     uint32_t application_ = 0;

@@ -42,7 +42,7 @@ void TellWatchers(const HookList<LeafWatcher> &watchers, GraphTask &task, bool a
 AccumulateGrad::AccumulateGrad(TensorPtr leaf) : Function(kType), leaf_(std::move(leaf)) {
     is_accumulator_ = true;
     ctx_.set_materialize_grads(false);
-    AddOutput({leaf_->layout(), leaf_->Dtype(), leaf_->GetDevice()});
+    outputs_.push_back({leaf_->layout(), leaf_->Dtype(), leaf_->GetDevice()});
 }
 
 TensorList AccumulateGrad::Forward(const TensorList & /*inputs*/) {

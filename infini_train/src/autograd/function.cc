@@ -27,16 +27,11 @@ bool AnyRequiresGrad(const TensorList &tensors) {
                        [](const TensorPtr &tensor) { return tensor != nullptr && tensor->requires_grad(); });
 }
 
-bool HaveGlobalFunctionHooks() {
-    const FunctionHooks &outermost = GlobalFunctionHooks();
-    return outermost.HasForward() || outermost.HasBackward() || GlobalFunctionHooks(FunctionDepth::kAll).HasForward();
-}
-
 // Destroying a node may free the last hold on the nodes before it, and so on: a loop, so that deep graphs don't
 // overflow the stack.
-void DestroyLater(std::vector<Edge> edges, std::vector<SavedTensor> saved) {
+void DestroyLater(infini_train::internal::ShortList<Edge> &&edges, std::vector<SavedTensor> &&saved) {
     struct Remains {
-        std::vector<Edge> edges;
+        infini_train::internal::ShortList<Edge> edges;
         std::vector<SavedTensor> saved;
     };
     static thread_local std::vector<Remains> *pending = nullptr;
@@ -60,7 +55,13 @@ void DestroyLater(std::vector<Edge> edges, std::vector<SavedTensor> saved) {
 }  // namespace
 
 FunctionHooks &GlobalFunctionHooks(FunctionDepth depth) {
-    static auto *hooks = new std::array<FunctionHooks, 2>;  // never destroyed: static objects may hold functions
+    GlobalHooks *hooks = global_function_hooks.load(std::memory_order_acquire);
+    if (hooks == nullptr) {
+        auto fresh = std::make_unique<GlobalHooks>();
+        if (global_function_hooks.compare_exchange_strong(hooks, fresh.get())) {
+            hooks = fresh.release();
+        }
+    }
     return (*hooks)[static_cast<size_t>(depth)];
 }
 
@@ -95,14 +96,13 @@ std::shared_ptr<HookHandle> Function::AddHook(HookPoint point, FunctionPostHookF
 }
 
 TensorList Function::Apply(const TensorList &inputs) {
-    const bool hooked = hooks_.load(std::memory_order_acquire) != nullptr || GlobalFunctionHooks().HasForward() ||
-                        GlobalFunctionHooks(FunctionDepth::kAll).HasForward();
+    const bool hooked = hooks_.load(std::memory_order_acquire) != nullptr || HaveGlobalForwardHooks();
     return hooked ? ApplyHooked(inputs) : RunForward(inputs);
 }
 
 TensorList Function::ApplyHooked(const TensorList &inputs) {
-    const HookLayers<FunctionHooks> layers(&GlobalFunctionHooks(FunctionDepth::kAll),
-                                           FunctionScope::IsInside() ? nullptr : &GlobalFunctionHooks(),
+    const HookLayers<FunctionHooks> layers(FindGlobalFunctionHooks(FunctionDepth::kAll),
+                                           FunctionScope::IsInside() ? nullptr : FindGlobalFunctionHooks(),
                                            hooks_.load(std::memory_order_acquire));
     const HookRunner runner(
         "forward", [this] { return type_; }, infini_train::internal::LatestHookId());
@@ -169,7 +169,7 @@ void Function::Record(const TensorList &inputs, TensorList *outputs) {
 }
 
 void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
-    const auto self = weak_from_this().lock();
+    auto self = weak_from_this().lock();
     if (self == nullptr) {
         Throw<ValueError>("{}: a function must be owned by a shared pointer; make it with std::make_shared", type_);
     }
@@ -186,26 +186,27 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     for (const auto &input : inputs) {
         next_edges_.push_back(input != nullptr && input->requires_grad() ? GradientEdge(input) : Edge{});
     }
-    more_outputs_.clear();
-    num_outputs_ = 0;
-    if (AnomalyModeGuard::IsEnabled() || HaveGlobalFunctionHooks()) {
+    outputs_.clear();
+    outputs_.reserve(outputs.size());
+    if (AnomalyModeGuard::IsEnabled() || HaveGlobalForwardHooks() || HaveGlobalBackwardHooks()) {
         module_path_ = internal::CurrentModulePath();
     }
     const auto &excluded = ctx_.non_differentiable_;
     for (size_t i = 0; i < outputs.size(); ++i) {
         const TensorPtr &output = outputs[i];
         if (output == nullptr) {
-            AddOutput({std::make_shared<const infini_train::internal::TensorLayout>(), DataType::kFLOAT32, Device()});
+            outputs_.push_back({std::make_shared<const infini_train::internal::TensorLayout>(), DataType::kFLOAT32, Device()});
             continue;
         }
-        AddOutput({output->layout(), output->Dtype(), output->GetDevice()});
+        outputs_.push_back({output->layout(), output->Dtype(), output->GetDevice()});
         if (!IsFloatingPoint(output->Dtype()) ||
             std::find(excluded.begin(), excluded.end(), output.get()) != excluded.end()) {
             continue;
         }
         auto meta = std::make_unique<AutogradMeta>();
         meta->requires_grad = true;
-        meta->edge = {self, static_cast<int>(i), application_};
+        const bool last = i + 1 == outputs.size();
+        meta->edge = {last ? std::move(self) : self, static_cast<int>(i), application_};
         meta->is_view = std::any_of(inputs.begin(), inputs.end(), [&](const TensorPtr &input) {
             return input != nullptr && input->storage() == output->storage();
         });
@@ -214,20 +215,12 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     }
 }
 
-void Function::AddOutput(OutputInfo info) {
-    if (num_outputs_++ == 0) {
-        first_output_ = std::move(info);
-    } else {
-        more_outputs_.push_back(std::move(info));
-    }
-}
-
 void Function::BackwardPartial(const TensorPtr &grad_output, int idx) {
     if (GraphTask::Deliver(*this, grad_output, idx)) {
         return;
     }
-    if (idx < 0 || static_cast<size_t>(idx) >= num_outputs_) {
-        Throw<AutogradError>("{}: output {} of {} has no place in a graph", type_, idx, num_outputs_);
+    if (idx < 0 || static_cast<size_t>(idx) >= outputs_.size()) {
+        Throw<AutogradError>("{}: output {} of {} has no place in a graph", type_, idx, outputs_.size());
     }
     GraphTask task({});
     task.RunBackward({{shared_from_this(), idx, application_}}, {grad_output});

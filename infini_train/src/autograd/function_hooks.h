@@ -1,6 +1,7 @@
 #pragma once
 
-#include <deque>
+#include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -37,6 +38,24 @@ struct Function::Hooks : FunctionHooks {
         return idx < outputs.size() ? outputs[idx].get() : nullptr;
     }
 };
+
+// Of all functions, by depth; null until somebody asks for them, never destroyed.
+using GlobalHooks = std::array<FunctionHooks, 2>;
+inline constinit std::atomic<GlobalHooks *> global_function_hooks{nullptr};
+
+/// The same lists as GlobalFunctionHooks gives, or null if there are none yet.
+inline const FunctionHooks *FindGlobalFunctionHooks(FunctionDepth depth = FunctionDepth::kOutermost) {
+    const GlobalHooks *hooks = global_function_hooks.load(std::memory_order_acquire);
+    return hooks == nullptr ? nullptr : &(*hooks)[static_cast<size_t>(depth)];
+}
+inline bool HaveGlobalForwardHooks() {
+    const GlobalHooks *hooks = global_function_hooks.load(std::memory_order_acquire);
+    return hooks != nullptr && ((*hooks)[0].HasForward() || (*hooks)[1].HasForward());
+}
+inline bool HaveGlobalBackwardHooks() {
+    const FunctionHooks *hooks = FindGlobalFunctionHooks();
+    return hooks != nullptr && hooks->HasBackward();
+}
 
 /// Whether this thread is inside of a function's Forward or Backward. What is applied there are the function's insides,
 /// which global hooks don't see; code of users that runs there (a module's backward hooks, a recomputed forward) is

@@ -193,7 +193,7 @@ TensorPtr GraphTask::TakeSum(const Function &function, size_t input) {
     const Function::Hooks *own = FunctionAccess::FindHooks(function);
     const Edge &edge = function.next_edges_[input];
     if (current_task == nullptr || edge.function == nullptr || AnomalyModeGuard::IsEnabled() ||
-        GlobalFunctionHooks().HasBackward() || (own != nullptr && own->HasBackward())) {
+        HaveGlobalBackwardHooks() || (own != nullptr && own->HasBackward())) {
         return nullptr;
     }
     const uint32_t target = current_task->index_.Find(edge.function.get());
@@ -238,9 +238,9 @@ void GraphTask::RunNode(Node &node) {
     if (!node.executes) {
         return;
     }
-    const TensorList grad_inputs = RunFunction(function, gradients);
+    TensorList grad_inputs = RunFunction(function, gradients);
+    const bool handed_on = gradients.capacity() == 0;
     gradients.clear();
-    workspace_->lists.push_back(std::move(gradients));
     for (const SavedTensor &saved : function.ctx_.saved_) {
         saved.Release();
     }
@@ -253,6 +253,8 @@ void GraphTask::RunNode(Node &node) {
         }
     }
     SendOn(node, grad_inputs);
+    grad_inputs.clear();
+    workspace_->lists.push_back(std::move(handed_on ? grad_inputs : gradients));
 }
 
 void GraphTask::RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx,
@@ -297,13 +299,12 @@ void GraphTask::RunTensorHooks(Function &function, TensorList &gradients) const 
 
 TensorList GraphTask::RunFunction(Function &function, TensorList &gradients) const {
     const Function::Hooks *own = FunctionAccess::FindHooks(function);
-    const FunctionHooks &global = GlobalFunctionHooks();
-    const bool hooked = global.HasBackward() || global.HasForward() || (own != nullptr && own->HasBackward());
-    return hooked ? RunHookedFunction(function, own, gradients) : RunBackwardOf(function, gradients);
+    const bool hooked = HaveGlobalBackwardHooks() || HaveGlobalForwardHooks() || (own != nullptr && own->HasBackward());
+    return hooked ? RunHookedFunction(function, own, gradients) : RunBackwardOf(function, std::move(gradients));
 }
 
 TensorList GraphTask::RunHookedFunction(Function &function, const FunctionHooks *own, TensorList &gradients) const {
-    const HookLayers<FunctionHooks> layers(&GlobalFunctionHooks(), own);
+    const HookLayers<FunctionHooks> layers(FindGlobalFunctionHooks(), own);
     const HookRunner runner(
         "backward", [&] { return function.type(); }, last_hook_id_);
     std::exception_ptr failure;
@@ -322,7 +323,7 @@ TensorList GraphTask::RunHookedFunction(Function &function, const FunctionHooks 
             }
         }
         const FunctionScope scope(/*inside=*/true);
-        return RunBackwardOf(function, gradients);
+        return RunBackwardOf(function, TensorList(gradients));
     });
     if (failure != nullptr) {
         grad_inputs.assign(function.next_edges_.size(), nullptr);
@@ -340,7 +341,7 @@ TensorList GraphTask::RunHookedFunction(Function &function, const FunctionHooks 
     return grad_inputs;
 }
 
-TensorList GraphTask::RunBackwardOf(Function &function, const TensorList &gradients) {
+TensorList GraphTask::RunBackwardOf(Function &function, TensorList &&gradients) {
     // Nothing comes of nothing, except for a function that takes missing gradients as they are.
     if (function.ctx_.materialize_grads_ && AllNull(gradients)) {
         return TensorList(function.next_edges_.size());
@@ -355,7 +356,7 @@ TensorList GraphTask::RunBackwardOf(Function &function, const TensorList &gradie
     }
     TensorList grad_inputs =
         WithContext([&] { return "in the backward of " + function.type(); },
-                    [&] { return function.Backward(with_zeros.empty() ? gradients : with_zeros); });
+                    [&] { return function.TakeBackward(std::move(with_zeros.empty() ? gradients : with_zeros)); });
     if (grad_inputs.size() != function.next_edges_.size()) {
         Throw<AutogradError>("{}: Backward gave {} gradients for {} inputs", function.type(), grad_inputs.size(),
                              function.next_edges_.size());

@@ -123,7 +123,7 @@ private:
         std::vector<uint32_t> edge_targets;  // of every node in turn, for each edge; kNone where it leads nowhere
         std::vector<Due> due;                // a heap
         std::vector<Note> notes;             // a stack
-        std::vector<TensorList> lists;       // empty ones, for gradients of nodes to come
+        std::vector<TensorList> lists;       // empty ones with capacity, for gradients of nodes to come
     };
     static std::unique_ptr<Workspace> &SpareWorkspace();
     static constexpr uint32_t kNone = UINT32_MAX;
@@ -143,9 +143,11 @@ private:
     void RunNode(Node &node);
     void RunTensorHooks(Function &function, TensorList &gradients) const;
     void RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx, TensorPtr &gradient) const;
+    // `gradients` may be empty afterwards.
     TensorList RunFunction(Function &function, TensorList &gradients) const;
     TensorList RunHookedFunction(Function &function, const FunctionHooks *own, TensorList &gradients) const;
-    static TensorList RunBackwardOf(Function &function, const TensorList &gradients);
+    // `gradients` may be empty afterwards.
+    static TensorList RunBackwardOf(Function &function, TensorList &&gradients);
     void SendOn(const Node &node, const TensorList &grad_inputs);
 
     const Options options_;

@@ -121,8 +121,16 @@ void RebaseInPlace(const TensorPtr &self, const TensorPtr &result) {
     meta.edge = std::move(edge);
 }
 
+namespace {
+
+bool IsOwned(const TensorPtr &grad) {
+    return grad == nullptr || (grad.use_count() == 1 && grad->storage().use_count() == 1);
+}
+
+}  // namespace
+
 TensorPtr OwnForHook(const TensorPtr &grad) {
-    if (grad == nullptr || (grad.use_count() == 1 && grad->storage().use_count() == 1)) {
+    if (IsOwned(grad)) {
         return grad;
     }
     return GradMode::IsEnabled() && grad->requires_grad() ? grad->Clone() : CastCopy(*grad, grad->Dtype());
@@ -130,7 +138,9 @@ TensorPtr OwnForHook(const TensorPtr &grad) {
 
 void OwnForHooks(TensorList *grads) {
     for (auto &grad : *grads) {
-        grad = OwnForHook(grad);
+        if (!IsOwned(grad)) {
+            grad = OwnForHook(grad);
+        }
     }
 }
 

@@ -54,7 +54,9 @@ public:
         return some;
     }
     /// Puts `some` in their places of a list of all, null elsewhere.
-    TensorList Spread(TensorList some) const { return all_ ? some : Insert(std::move(some), TensorList(size_)); }
+    TensorList Spread(TensorList some) const {
+        return all_ ? std::move(some) : Insert(std::move(some), TensorList(size_));
+    }
     /// Puts `some` in their places of `all`.
     TensorList Insert(TensorList some, TensorList all) const {
         for (size_t i = 0; i < positions_.size(); ++i) {
@@ -80,15 +82,6 @@ TensorList Aliases(const TensorList &tensors) {
         aliases.push_back(autograd::Alias(*tensor));
     }
     return aliases;
-}
-
-TensorList Owned(const TensorList &gradients) {
-    TensorList owned;
-    owned.reserve(gradients.size());
-    for (const auto &gradient : gradients) {
-        owned.push_back(autograd::OwnForHook(gradient));
-    }
-    return owned;
 }
 
 }  // namespace
@@ -192,13 +185,15 @@ public:
         ctx_.set_materialize_grads(false);
     }
     TensorList Forward(const TensorList &inputs) override { return Aliases(inputs); }
-    TensorList Backward(const TensorList &grad_outputs) override {
-        const auto state = state_;
-        return state->inputs.Pick(state->RunPost(state->inputs.Spread(Owned(grad_outputs))));
-    }
+    TensorList Backward(const TensorList &grad_outputs) override { return TakeBackward(TensorList(grad_outputs)); }
     const State *state() const { return state_.get(); }
 
 protected:
+    TensorList TakeBackward(TensorList &&grad_outputs) override {
+        const auto state = state_;
+        autograd::OwnForHooks(&grad_outputs);
+        return state->inputs.Pick(state->RunPost(state->inputs.Spread(std::move(grad_outputs))));
+    }
     bool OnGraphFreed() override { return std::exchange(state_, nullptr) != nullptr; }
 
 private:
@@ -212,13 +207,15 @@ public:
         ctx_.set_materialize_grads(false);
     }
     TensorList Forward(const TensorList &inputs) override { return Aliases(inputs); }
-    TensorList Backward(const TensorList &grad_outputs) override {
-        const auto state = state_;
-        return state->outputs.Pick(state->RunPre(state->outputs.Spread(Owned(grad_outputs))));
-    }
+    TensorList Backward(const TensorList &grad_outputs) override { return TakeBackward(TensorList(grad_outputs)); }
     const State *state() const { return state_.get(); }
 
 protected:
+    TensorList TakeBackward(TensorList &&grad_outputs) override {
+        const auto state = state_;
+        autograd::OwnForHooks(&grad_outputs);
+        return state->outputs.Pick(state->RunPre(state->outputs.Spread(std::move(grad_outputs))));
+    }
     bool OnGraphFreed() override { return std::exchange(state_, nullptr) != nullptr; }
 
 private:

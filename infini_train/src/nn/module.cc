@@ -139,7 +139,9 @@ TensorList Module::CallHooked(const TensorList &inputs) {
             }
         }
         if (autograd::GradMode::IsEnabled() && (GlobalModuleHooks().HasBackward() || hooks_->HasBackward())) {
-            backward.emplace(this, weak_from_this().lock(), alive_, hooks_);
+            auto owner = weak_from_this().lock();
+            const bool owned = owner != nullptr;
+            backward.emplace(this, std::move(owner), owned ? std::weak_ptr<const bool>() : alive_, hooks_);
             replaced = backward->WrapInputs(*current);
             current = &replaced;
         }
