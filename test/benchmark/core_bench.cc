@@ -101,7 +101,7 @@ void ModuleForwardBackward(benchmark::State &state) {
         module->RegisterBackwardPostHook([](nn::Module *, const TensorList &, const TensorList &) {});
     }
     for (auto _ : state) {
-        (*module)({x->Mul(2)})[0]->Backward(gradient);
+        (*module)({x})[0]->Mul(2)->Backward(gradient);
         x->ZeroGrad();
     }
 }
