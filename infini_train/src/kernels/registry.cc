@@ -30,6 +30,12 @@ void RegisterLibraryKernels() {
 #define INFINI_TRAIN_REGISTER_FAMILY(name) kernels::Register##name##Cpu();
     INFINI_TRAIN_CPU_KERNEL_FAMILIES(INFINI_TRAIN_REGISTER_FAMILY)
 #undef INFINI_TRAIN_REGISTER_FAMILY
+#ifdef INFINI_TRAIN_USE_CUDA
+#define INFINI_TRAIN_REGISTER_FAMILY(name) kernels::Register##name##Cuda();
+    INFINI_TRAIN_CUDA_KERNEL_FAMILIES(INFINI_TRAIN_REGISTER_FAMILY)
+#undef INFINI_TRAIN_REGISTER_FAMILY
+    cuda::RegisterBackend();
+#endif
     kernels_registered.store(true, std::memory_order_release);
 }
 

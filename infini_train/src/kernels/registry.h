@@ -23,10 +23,24 @@
     V(SwiGlu)                               \
     V(Transform)
 
+// The same for `void RegisterGemmCuda()`, in a build with CUDA.
+#define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V)
+
 namespace infini_train::kernels {
 
 #define INFINI_TRAIN_DECLARE_FAMILY(name) void Register##name##Cpu();
 INFINI_TRAIN_CPU_KERNEL_FAMILIES(INFINI_TRAIN_DECLARE_FAMILY)
 #undef INFINI_TRAIN_DECLARE_FAMILY
 
+#define INFINI_TRAIN_DECLARE_FAMILY(name) void Register##name##Cuda();
+INFINI_TRAIN_CUDA_KERNEL_FAMILIES(INFINI_TRAIN_DECLARE_FAMILY)
+#undef INFINI_TRAIN_DECLARE_FAMILY
+
 }  // namespace infini_train::kernels
+
+namespace infini_train::cuda {
+
+/// The DeviceBackend of DeviceType::kCUDA (src/cuda/backend.cc), in a build with CUDA.
+void RegisterBackend();
+
+}  // namespace infini_train::cuda
