@@ -3,8 +3,11 @@
 
 # C++ for the host, compiled by its compiler.
 set(INFINI_TRAIN_CUDA_SOURCES
+    src/cuda/backend.cc
+    src/cuda/caching_allocator.cc
     src/cuda/error.cc
     src/cuda/launch.cc
+    src/cuda/pinned_allocator.cc
     src/cuda/runtime.cc
     src/cuda/scratch.cc
     src/cuda/strided_loop.cc

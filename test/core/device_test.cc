@@ -58,7 +58,7 @@ TEST(DeviceBackendTest, TheCpuIsAlwaysThere) {
     cpu.SetCurrentDevice(0);
     EXPECT_THROW(cpu.SetCurrentDevice(1), DeviceError);
     EXPECT_EQ(&cpu.GetAllocator(0), &GetAllocator(Device()));
-    EXPECT_EQ(cpu.CurrentStream().handle, nullptr);
+    EXPECT_EQ(cpu.CurrentStream().handle(), nullptr);
     cpu.SetCurrentStream({});
     cpu.Synchronize();
     const char source[] = "0123456789";

@@ -3,6 +3,9 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/core/device_guard.h"
@@ -65,6 +68,10 @@ DeviceBackend &GetDeviceBackend(Device device) {
                            device.ToString(), ToString(device.type()));
     }
     if (!device.IsCPU() && device.index() >= backend->DeviceCount()) {
+        if (backend->DeviceCount() == 0) {
+            Throw<DeviceError>("GetDeviceBackend: expected a device of this machine, got {}: {}", device.ToString(),
+                               backend->WhyNoDevice());
+        }
         Throw<DeviceError>("GetDeviceBackend: expected an index below {} for {}, got {}", backend->DeviceCount(),
                            ToString(device.type()), device.index());
     }
@@ -81,11 +88,17 @@ void RegisterDeviceBackend(DeviceType type, std::unique_ptr<DeviceBackend> backe
         Throw<ValueError>("RegisterDeviceBackend: expected a backend for {}, got null", ToString(type));
     }
     internal::EnsureKernelsRegistered();
-    DeviceBackend *expected = nullptr;
-    if (!GetBackends()[static_cast<size_t>(type)].compare_exchange_strong(expected, backend.get())) {
+    std::atomic<DeviceBackend *> &place = GetBackends()[static_cast<size_t>(type)];
+    DeviceBackend *expected = place.load(std::memory_order_acquire);
+    if ((expected != nullptr && expected->DeviceCount() > 0) ||
+        !place.compare_exchange_strong(expected, backend.get())) {
         Throw<ValueError>("RegisterDeviceBackend: expected a type without a backend, got {}", ToString(type));
     }
-    backend.release();
+    // Whoever asked for the one that gives way may still hold it.
+    static auto &registered = *new std::vector<std::unique_ptr<DeviceBackend>>;
+    static std::mutex mutex;
+    const std::lock_guard<std::mutex> lock(mutex);
+    registered.push_back(std::move(backend));
 }
 
 Allocator &GetAllocator(Device device) {
