@@ -15,4 +15,12 @@ set(INFINI_TRAIN_CUDA_SOURCES
 
 # Kernels, a file a family.
 set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
+    src/kernels/cuda/copy.cu
+    src/kernels/cuda/dropout.cu
+    src/kernels/cuda/elementwise.cu
+    src/kernels/cuda/elementwise_select.cu
+    src/kernels/cuda/elementwise_unary.cu
+    src/kernels/cuda/fill.cu
+    src/kernels/cuda/finite.cu
+    src/kernels/cuda/random.cu
 )

@@ -69,6 +69,16 @@ void StridedLoop::SortByMemory() {
     Merge();
 }
 
+void StridedLoop::DropFirst() {
+    --ndim;
+    for (int d = 0; d < ndim; ++d) {
+        dims[d] = dims[d + 1];
+        for (int k = 0; k < num_operands; ++k) {
+            strides[k][d] = strides[k][d + 1];
+        }
+    }
+}
+
 bool StridedLoop::IsScalar(int k) const {
     for (int d = 0; d < ndim; ++d) {
         if (strides[k][d] != 0) {

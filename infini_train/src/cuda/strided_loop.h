@@ -29,6 +29,9 @@ struct StridedLoop {
     /// Goes through the elements in the order of operand 0's memory instead: the order must not matter to the kernel.
     void SortByMemory();
 
+    /// Drops the outermost dim, of which one element is left.
+    void DropFirst();
+
     /// Whether operand k lies in memory as the loop counts.
     bool IsContiguous(int k) const { return num_elements <= 1 || (ndim == 1 && strides[k][0] == 1); }
     /// Whether operand k is one element.
@@ -45,5 +48,36 @@ struct StridedLoop {
 private:
     void Merge();
 };
+
+/// Calls `body(piece, offsets)` for parts of the loop that are small, one after the other in its order; offsets[k], in
+/// elements, is where operand k's part begins. Mostly it is one call for the loop itself.
+template <typename F>
+void ForEachSmall(const StridedLoop &loop, F &&body, const int64_t *offsets = nullptr) {
+    static constexpr int64_t kNone[StridedLoop::kMaxOperands] = {};
+    offsets = offsets != nullptr ? offsets : kNone;
+    if (loop.IsSmall()) {
+        body(loop, offsets);
+        return;
+    }
+    // Halves the outermost dim; one of a single element has no dims left and is small.
+    StridedLoop part = loop;
+    int64_t begins[StridedLoop::kMaxOperands];
+    const int64_t half = loop.dims[0] / 2;
+    const int64_t inner = loop.num_elements / loop.dims[0];
+    for (int64_t first = 0; first < loop.dims[0]; first += part.dims[0]) {
+        part = loop;
+        part.dims[0] = first == 0 ? half : loop.dims[0] - half;
+        part.num_elements = inner * part.dims[0];
+        for (int k = 0; k < loop.num_operands; ++k) {
+            begins[k] = offsets[k] + first * loop.strides[k][0];
+        }
+        const int64_t length = part.dims[0];
+        if (length == 1) {
+            part.DropFirst();
+        }
+        ForEachSmall(part, body, begins);
+        part.dims[0] = length;
+    }
+}
 
 }  // namespace infini_train::cuda

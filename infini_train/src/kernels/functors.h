@@ -51,7 +51,11 @@ struct Square {
 struct Relu {
     template <typename T>
     INFINI_TRAIN_FUNCTOR T operator()(T x) const {
-        return x < T{0} ? T{0} : x;
+        if constexpr (std::is_unsigned_v<T>) {
+            return x;
+        } else {
+            return x < T{0} ? T{0} : x;
+        }
     }
 };
 

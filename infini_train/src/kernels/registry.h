@@ -24,7 +24,11 @@
     V(Transform)
 
 // The same for `void RegisterGemmCuda()`, in a build with CUDA.
-#define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V)
+#define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V) \
+    V(Dropout)                               \
+    V(Elementwise)                           \
+    V(Fill)                                  \
+    V(Finite)
 
 namespace infini_train::kernels {
 

@@ -12,6 +12,7 @@
 #include "infini_train/src/kernels/cpu/loop_nest.h"
 #include "infini_train/src/kernels/cpu/simd_targets.h"
 #include "infini_train/src/kernels/float_math.h"
+#include "infini_train/src/kernels/uniform_range.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "infini_train/src/kernels/cpu/random.cc"
@@ -96,25 +97,6 @@ void FloatUniform(const Generator::State &state, int64_t i, int64_t n, float *va
     HWY_DYNAMIC_DISPATCH(UniformFloats)(words, values, n, from, range, last);
 }
 
-// The largest value below `to` that the type can hold, but no less than `from`.
-float LastBelow(double from, double to, DataType dtype) {
-    constexpr float kLowest = -std::numeric_limits<float>::infinity();
-    float last = static_cast<float>(to);
-    if (dtype == DataType::kFLOAT32) {
-        last = last >= to ? std::nextafter(last, kLowest) : last;
-        return std::max(last, static_cast<float>(from));
-    }
-    const auto round = [&](float value) {
-        return dtype == DataType::kFLOAT16 ? static_cast<float>(Float16(value)) : static_cast<float>(BFloat16(value));
-    };
-    // One step of a 16-bit type is many of float's: half of the distance to the next power of two is always enough.
-    const float step = std::max(std::abs(last) * (dtype == DataType::kFLOAT16 ? 0x1p-11F : 0x1p-8F), 0x1p-24F);
-    for (float value = last; round(last) >= to; value -= step / 2) {
-        last = round(value);
-    }
-    return std::max(last, static_cast<float>(from));
-}
-
 void DoubleUniform(const Generator::State &state, int64_t i, int64_t n, double *values) {
     uint32_t words[2 * kChunk];
     HWY_DYNAMIC_DISPATCH(DrawWords)(state, static_cast<uint64_t>(i / 2), (n + 1) / 2, words);
@@ -129,7 +111,7 @@ void UniformFillKernel(TensorRef output, double from, double to, Generator::Stat
     if (output.dtype != DataType::kFLOAT64) {
         const auto start = static_cast<float>(from);
         const auto range = static_cast<float>(to - from);
-        const float last = LastBelow(from, to, output.dtype);
+        const float last = kernels::LastBelow(from, to, output.dtype);
         FillRandom<float>(output, DataType::kFLOAT32, [=](int64_t i, int64_t n, float *values) {
             FloatUniform(state, i, n, values, start, range, last);
         });
