@@ -195,7 +195,8 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     for (size_t i = 0; i < outputs.size(); ++i) {
         const TensorPtr &output = outputs[i];
         if (output == nullptr) {
-            outputs_.push_back({std::make_shared<const infini_train::internal::TensorLayout>(), DataType::kFLOAT32, Device()});
+            outputs_.push_back(
+                {std::make_shared<const infini_train::internal::TensorLayout>(), DataType::kFLOAT32, Device()});
             continue;
         }
         outputs_.push_back({output->layout(), output->Dtype(), output->GetDevice()});
