@@ -4,7 +4,7 @@
 #
 # The names are what follows infini_train/include/ or infini_train/src/, without a suffix.
 set(LAYER_0_common common)
-set(LAYER_1_core core kernels device datatype dtype_dispatch scalar)
+set(LAYER_1_core core cuda kernels device datatype dtype_dispatch scalar)
 set(LAYER_2_tensor tensor)
 set(LAYER_3_autograd autograd)
 set(LAYER_4_nn nn)

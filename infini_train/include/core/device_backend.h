@@ -44,7 +44,8 @@ public:
     virtual Allocator *PinnedAllocator() { return nullptr; }
     /// Whether PinnedAllocator has given out this block.
     virtual bool IsPinned(const void * /*block*/) const { return false; }
-    /// Says that a block of GetAllocator's is used on `stream`, too: once given back, it waits for what is queued there.
+    /// Says that a block of GetAllocator's is used on `stream`, too: once given back, it waits for what is queued
+    /// there.
     virtual void RecordUse(void * /*block*/, const Stream & /*stream*/) {}
 
     virtual Stream NewStream(int /*index*/, Stream::Priority /*priority*/) { return CurrentStream(); }

@@ -7,12 +7,12 @@
 
 namespace infini_train {
 
-/// A mark in a stream, to wait for or to take times between. Recording it again moves it. On the CPU, whose work is done
-/// when a call returns, every event has happened, and times are those of the clock.
+/// A mark in a stream, to wait for or to take times between. Recording it again moves it. On the CPU, whose work is
+/// done when a call returns, every event has happened, and times are those of the clock.
 class INFINI_TRAIN_EXPORT Event {
 public:
     /// Events that no times are taken of cost less.
-    explicit Event(bool timing = false) : timing_(timing) {}
+    explicit Event(bool timing = false);
     ~Event();
     Event(Event &&other) noexcept;
     Event &operator=(Event &&other) noexcept;

@@ -39,7 +39,8 @@ public:
     bool Query() const;
     /// Returns when all that was queued is done. Throws CudaError if some of it failed.
     void Synchronize() const;
-    /// What is queued here from now on runs after what `event` has recorded, or after all that is queued on `other` now.
+    /// What is queued here from now on runs after what `event` has recorded, or after all that is queued on `other`
+    /// now.
     void WaitFor(const Event &event) const;
     void WaitFor(const Stream &other) const;
 

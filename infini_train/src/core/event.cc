@@ -12,6 +12,8 @@
 
 namespace infini_train {
 
+Event::Event(bool timing) : timing_(timing) {}
+
 Event::~Event() {
     if (state_ != nullptr && state_->handle != nullptr) {
         try {

@@ -75,7 +75,8 @@ void *CachingAllocator::Allocate(size_t bytes) {
         ProcessPending(false);
     }
     // Without caching, with its own exact bounds.
-    Block *block = caches_ ? TakeKept(rounded, stream, is_small) : NewSegment(std::max<size_t>(bytes, 1), stream, false);
+    Block *block =
+        caches_ ? TakeKept(rounded, stream, is_small) : NewSegment(std::max<size_t>(bytes, 1), stream, false);
     if (block == nullptr && caches_) {
         block = NewSegment(SegmentBytes(rounded), stream, is_small);
         if (block == nullptr) {
@@ -284,7 +285,8 @@ void CachingAllocator::ThrowOutOfMemory(size_t bytes) {
             ? "another process holds much of the device"
             : "smaller batches, checkpoints (nn::Checkpoint) or 16-bit types need less";
     Throw<OutOfMemoryError>(
-        "CUDA:{}: {} were asked for; {} are live, {} kept for reuse (the largest block {}), {} of {} free on the device; "
+        "CUDA:{}: {} were asked for; {} are live, {} kept for reuse (the largest block {}), {} of {} free on the "
+        "device; "
         "{}",
         device_, FormatBytes(bytes), FormatBytes(stats_.live), FormatBytes(kept), FormatBytes(largest),
         FormatBytes(free), FormatBytes(total), hint);

@@ -17,10 +17,11 @@
 
 namespace infini_train::cuda {
 
-/// A device's memory. cudaMalloc and cudaFree wait for the device, so segments are kept, cut into blocks, and blocks that
-/// were given back are used again, by the stream that they were allocated on: its order makes sure that the last use is
-/// over. Requests up to 1 MiB share segments of 2 MiB, up to 10 MiB segments of 20 MiB, larger ones have their own.
-/// Neighbours that are free are joined. Where the device has no more, what is kept goes back, and it is asked again.
+/// A device's memory. cudaMalloc and cudaFree wait for the device, so segments are kept, cut into blocks, and blocks
+/// that were given back are used again, by the stream that they were allocated on: its order makes sure that the last
+/// use is over. Requests up to 1 MiB share segments of 2 MiB, up to 10 MiB segments of 20 MiB, larger ones have their
+/// own. Neighbours that are free are joined. Where the device has no more, what is kept goes back, and it is asked
+/// again.
 ///
 /// With INFINI_TRAIN_CUDA_CACHE=0 each block is cudaMalloc's own, for tools that check bounds.
 class CachingAllocator : public Allocator {

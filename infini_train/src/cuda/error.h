@@ -6,8 +6,8 @@
 
 namespace infini_train::cuda {
 
-/// Throws CudaError: `what`, a call or a kernel, then the error's name and text. The error is taken from the runtime, so
-/// that the next call doesn't report it again.
+/// Throws CudaError: `what`, a call or a kernel, then the error's name and text. The error is taken from the runtime,
+/// so that the next call doesn't report it again.
 [[noreturn]] void ThrowCuda(cudaError_t error, const char *what);
 
 /// Throws CudaError for anything but cudaSuccess.
