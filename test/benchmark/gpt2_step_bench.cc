@@ -43,6 +43,12 @@ nn::TransformerConfig ConfigOf(const nn::StateDict &weights) {
     return config;
 }
 
+// The logits end here, as in the peer.
+TensorPtr Loss(nn::Module &model, const TensorPtr &tokens, const TensorPtr &labels) {
+    const TensorPtr logits = model({tokens})[0];
+    return nn::function::CrossEntropy(logits->View({-1, logits->Dim(-1)}), labels->Reshape({-1}));
+}
+
 double PeakMib() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -65,9 +71,7 @@ void Run(const std::string &folder) {
         const TensorPtr batch = tokens->Select(0, step);
         const auto start = Clock::now();
         optimizer.ZeroGrad();
-        const TensorPtr logits = model({batch->Narrow(1, 0, length)})[0];
-        const TensorPtr labels = batch->Narrow(1, 1, length)->Reshape({-1});
-        const TensorPtr loss = nn::function::CrossEntropy(logits->View({-1, logits->Dim(-1)}), labels);
+        const TensorPtr loss = Loss(model, batch->Narrow(1, 0, length), batch->Narrow(1, 1, length));
         loss->Backward();
         optimizer.Step();
         std::cout << "loss\t" << loss->Item<double>() << '\n';

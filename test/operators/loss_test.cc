@@ -1,15 +1,20 @@
 #include "infini_train/include/autograd/loss.h"
 
 #include <cmath>
+#include <cstddef>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "infini_train/include/common/error.h"
+#include "infini_train/include/core/allocator.h"
+#include "infini_train/include/core/generator.h"
 #include "infini_train/include/tensor.h"
 
 #include "test/operators/near.h"
@@ -212,6 +217,61 @@ TEST(CrossEntropy, LayoutsOfLogitsLabelsAndGradients) {
     ExpectNear(loss, expected.loss, 1e-13);
     loss->Sum()->Backward();  // an expanded gradient
     ExpectNear(leaf->grad(), expected.gradient, 1e-13);
+}
+
+// The gradient is computed in the memory of the logits where nobody can see it: it is the same, and where somebody can,
+// the logits stay.
+TEST(CrossEntropy, WritesOverLogitsThatNobodyElseHolds) {
+    constexpr int64_t kRows = 64;
+    constexpr int64_t kClasses = 4096;
+    constexpr size_t kBytes = kRows * kClasses * sizeof(float);
+    ManualSeed(3);
+    const auto x = Tensor::Randn({kRows, kClasses})->RequiresGrad();
+    const auto labels = Tensor::RandInt(0, kClasses, {kRows});
+    const auto expected_logits = x->Mul(2)->ToVector<float>();
+    Allocator &allocator = GetAllocator(Device());
+    struct Run {
+        TensorPtr grad;
+        size_t peak;  // above what was there before
+    };
+    // `keep` is given the logits and what holds them until the pass is over.
+    const auto run = [&](const std::function<void(const TensorPtr &, const TensorPtr &)> &keep, bool retain_graph) {
+        x->ZeroGrad();
+        TensorPtr loss;
+        {
+            const auto logits = x->Mul(2);
+            loss = Loss(logits, labels);
+            keep(logits, loss);
+        }
+        const size_t before = allocator.Stats().live;
+        allocator.ResetPeak();
+        loss->Backward(nullptr, retain_graph);
+        return Run{x->grad(), allocator.Stats().peak - before};
+    };
+    TensorPtr kept;
+    const Run alone = run([](const TensorPtr &, const TensorPtr &) {}, false);
+    const Run retained = run([](const TensorPtr &, const TensorPtr &) {}, true);
+    const Run held = run([&](const TensorPtr &logits, const TensorPtr &) { kept = logits; }, false);
+    EXPECT_EQ(kept->ToVector<float>(), expected_logits);
+    const Run viewed =
+        run([&](const TensorPtr &logits, const TensorPtr &) { kept = logits->Detach()->View({-1}); }, false);
+    EXPECT_EQ(kept->ToVector<float>(), expected_logits);
+    kept = nullptr;
+    for (const Run *other : {&retained, &held, &viewed}) {
+        EXPECT_EQ(alone.grad->ToVector<float>(), other->grad->ToVector<float>());
+        EXPECT_GT(other->peak, kBytes + kBytes / 2);
+    }
+    EXPECT_LT(alone.peak, kBytes + kBytes / 2);
+
+    // A hook that throws leaves a pass that can be run again.
+    x->ZeroGrad();
+    const auto loss = Loss(x->Mul(2), labels);
+    const auto handle = loss->grad_fn()->RegisterBackwardPostHook(
+        [](autograd::Function *, const TensorList &, const TensorList &) { throw std::runtime_error("once"); });
+    EXPECT_THROW(loss->Backward(), std::runtime_error);
+    handle->Remove();
+    loss->Backward();
+    EXPECT_EQ(alone.grad->ToVector<float>(), x->grad()->ToVector<float>());
 }
 
 TEST(CrossEntropy, Errors) {

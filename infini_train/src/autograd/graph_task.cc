@@ -189,11 +189,21 @@ bool IsOwnSum(const TensorPtr &sum) {
 
 }  // namespace
 
-TensorPtr GraphTask::TakeSum(const Function &function, size_t input) {
+bool GraphTask::IsUnobserved(const Function &function) {
     const Function::Hooks *own = FunctionAccess::FindHooks(function);
+    return current_task != nullptr && !GradMode::IsEnabled() && !AnomalyModeGuard::IsEnabled() &&
+           !HaveGlobalBackwardHooks() && (own == nullptr || !own->HasBackward());
+}
+
+bool GraphTask::MayOverwrite(const Function &function, const TensorPtr &saved) {
+    // The holders are the function's ctx_ and the list that it got from there.
+    return IsUnobserved(function) && !current_task->options_.retain_graph && saved.use_count() == 2 &&
+           saved->storage().use_count() == 1;
+}
+
+TensorPtr GraphTask::TakeSum(const Function &function, size_t input) {
     const Edge &edge = function.next_edges_[input];
-    if (current_task == nullptr || edge.function == nullptr || AnomalyModeGuard::IsEnabled() ||
-        HaveGlobalBackwardHooks() || (own != nullptr && own->HasBackward())) {
+    if (edge.function == nullptr || !IsUnobserved(function)) {
         return nullptr;
     }
     const uint32_t target = current_task->index_.Find(edge.function.get());

@@ -52,6 +52,11 @@ public:
     /// in a recorded pass.
     static TensorPtr TakeSum(const Function &function, size_t input);
 
+    /// Whether `function`, which is running backward, may write over `saved`, a large tensor out of its
+    /// GetSavedTensors(), instead of making another: nobody else holds it, this is the last pass that needs it, and
+    /// nothing can fail between here and its end. False wherever TakeSum gives null.
+    static bool MayOverwrite(const Function &function, const TensorPtr &saved);
+
     /// The pass that this thread is running, or null.
     static GraphTask *Current();
     /// Whether the pass runs `function`, now or later.
@@ -133,6 +138,8 @@ private:
     void MarkPathsTo(const std::vector<Edge> &roots, const std::vector<Edge> &targets);
     void CountDependencies(const std::vector<Edge> &roots);
     static void CheckEdge(const Edge &edge);
+    // Whether nobody sees how the function that is running backward comes to its result.
+    static bool IsUnobserved(const Function &function);
     bool IsWanted(uint32_t node) const { return nodes_[node].executes || !nodes_[node].captures.empty(); }
     std::span<const uint32_t> Targets(const Node &node) const {
         return {edge_targets_.data() + node.first_edge, node.function->next_edges_.size()};

@@ -5,6 +5,8 @@
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/graph_task.h"
+#include "infini_train/src/autograd/meta.h"
 #include "infini_train/src/autograd/operands.h"
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/kernels/loss.h"
@@ -118,9 +120,11 @@ TensorList CrossEntropy::Backward(const TensorList &grad_outputs) {
         return {ComposedBackward(grad_outputs[0], saved[0], saved[1]), nullptr};
     }
     const auto grad = ContiguousCopy(grad_outputs[0]);
+    // These are the largest tensors of a language model: one less of them at the peak.
+    const bool may_overwrite = GraphTask::MayOverwrite(*this, saved[0]);
     const auto logits = ContiguousCopy(ToRows(saved[0]));
     const auto labels = ContiguousCopy(saved[1]);
-    auto grad_rows = Tensor::EmptyLike(logits);
+    const auto grad_rows = may_overwrite && logits == saved[0] ? Alias(*logits) : Tensor::EmptyLike(logits);
     Dispatch<kernels::CrossEntropyBackward>(logits->GetDevice(), Ref(grad_rows), Ref(grad), Ref(logits), Ref(saved[2]),
                                             Ref(labels),
                                             kernels::CrossEntropyOptions{ignore_index_, label_smoothing_, divisor_});

@@ -33,7 +33,8 @@ struct CrossEntropyForward : KernelTag<void(TensorRef loss, TensorRef lse, Const
                                             const CrossEntropyOptions &options)> {
     static constexpr const char *kName = "CrossEntropyForward";
 };
-/// grad_logits = (exp(logits - lse) - target) * grad_loss / divisor; grad_loss is (rows) or one element.
+/// grad_logits = (exp(logits - lse) - target) * grad_loss / divisor, which may be the memory of logits; grad_loss is
+/// (rows) or one element.
 struct CrossEntropyBackward
     : KernelTag<void(TensorRef grad_logits, ConstTensorRef grad_loss, ConstTensorRef logits, ConstTensorRef lse,
                      ConstTensorRef labels, const CrossEntropyOptions &options)> {
