@@ -93,15 +93,22 @@ void CallModule(benchmark::State &state) {
 }
 BENCHMARK(CallModule)->ArgName("forward_hooks")->Arg(0)->Arg(1)->Arg(8);
 
+class Twice : public nn::Module {
+public:
+    Twice() : Module("Twice") {}
+    TensorList Forward(const TensorList &inputs) override { return {inputs[0]->Mul(2)}; }
+};
+
+// In the middle of a graph, where a module's gradients are new tensors.
 void ModuleForwardBackward(benchmark::State &state) {
-    const auto module = std::make_shared<Identity>();
+    const auto module = std::make_shared<Twice>();
     const auto x = Small(true);
     const auto gradient = Small();
     for (int64_t i = 0; i < state.range(0); ++i) {
         module->RegisterBackwardPostHook([](nn::Module *, const TensorList &, const TensorList &) {});
     }
     for (auto _ : state) {
-        (*module)({x})[0]->Mul(2)->Backward(gradient);
+        (*module)({x})[0]->Mul(3)->Backward(gradient);
         x->ZeroGrad();
     }
 }
