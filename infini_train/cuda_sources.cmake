@@ -6,6 +6,7 @@ set(INFINI_TRAIN_CUDA_SOURCES
     src/cuda/backend.cc
     src/cuda/caching_allocator.cc
     src/cuda/error.cc
+    src/cuda/graph.cc
     src/cuda/launch.cc
     src/cuda/pinned_allocator.cc
     src/cuda/runtime.cc
@@ -23,4 +24,5 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/fill.cu
     src/kernels/cuda/finite.cu
     src/kernels/cuda/random.cu
+    src/kernels/cuda/random_shift.cu
 )
