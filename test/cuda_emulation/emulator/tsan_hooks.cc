@@ -1,0 +1,87 @@
+// The functions that code compiled with -fsanitize=thread calls, in place of ThreadSanitizer's own.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "test/cuda_emulation/emulator/block.h"
+#include "test/cuda_emulation/emulator/defects.h"
+#include "test/cuda_emulation/emulator/shadow.h"
+
+namespace {
+
+using cuda_emulation::Access;
+using cuda_emulation::ShadowAccess;
+
+void Aligned(const void *address, size_t size, Access access, const void *caller) {
+    if (reinterpret_cast<uintptr_t>(address) % size != 0 && cuda_emulation::IsInKernel()) {
+        cuda_emulation::ReportDefect("misaligned access", caller);
+    }
+    ShadowAccess(address, size, access, caller);
+}
+
+}  // namespace
+
+extern "C" {
+
+#define CALLER __builtin_return_address(0)
+#define HOOKS(size)                                       \
+    void __tsan_read##size(void *p) {                     \
+        Aligned(p, size, Access::kRead, CALLER);          \
+    }                                                     \
+    void __tsan_write##size(void *p) {                    \
+        Aligned(p, size, Access::kWrite, CALLER);         \
+    }                                                     \
+    void __tsan_volatile_read##size(void *p) {            \
+        Aligned(p, size, Access::kRead, CALLER);          \
+    }                                                     \
+    void __tsan_volatile_write##size(void *p) {           \
+        Aligned(p, size, Access::kWrite, CALLER);         \
+    }                                                     \
+    void __tsan_unaligned_read##size(void *p) {           \
+        ShadowAccess(p, size, Access::kRead, CALLER);     \
+    }                                                     \
+    void __tsan_unaligned_write##size(void *p) {          \
+        ShadowAccess(p, size, Access::kWrite, CALLER);    \
+    }                                                     \
+    void __tsan_unaligned_volatile_read##size(void *p) {  \
+        ShadowAccess(p, size, Access::kRead, CALLER);     \
+    }                                                     \
+    void __tsan_unaligned_volatile_write##size(void *p) { \
+        ShadowAccess(p, size, Access::kWrite, CALLER);    \
+    }
+
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+#undef HOOKS
+
+void __tsan_read_range(void *p, size_t size) {
+    ShadowAccess(p, size, Access::kRead, CALLER);
+}
+void __tsan_write_range(void *p, size_t size) {
+    ShadowAccess(p, size, Access::kWrite, CALLER);
+}
+void *__tsan_memcpy(void *to, const void *from, size_t size) {
+    ShadowAccess(from, size, Access::kRead, CALLER);
+    ShadowAccess(to, size, Access::kWrite, CALLER);
+    return std::memcpy(to, from, size);
+}
+void *__tsan_memmove(void *to, const void *from, size_t size) {
+    ShadowAccess(from, size, Access::kRead, CALLER);
+    ShadowAccess(to, size, Access::kWrite, CALLER);
+    return std::memmove(to, from, size);
+}
+void *__tsan_memset(void *to, int value, size_t size) {
+    ShadowAccess(to, size, Access::kWrite, CALLER);
+    return std::memset(to, value, size);
+}
+void __tsan_init() {}
+void __tsan_func_entry(void *) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void **, void *) {}
+void __tsan_vptr_read(void **) {}
+
+}  // extern "C"
