@@ -40,15 +40,16 @@ StridedLoop::StridedLoop(std::span<const int64_t> loop_dims, std::span<const Ope
 void StridedLoop::Merge() {
     int kept = 0;
     for (int d = 1; d < ndim; ++d) {
+        const int64_t length = dims[d];
         bool merges = true;
         for (int k = 0; k < num_operands; ++k) {
-            merges &= strides[k][kept] == strides[k][d] * dims[d];
+            merges &= strides[k][kept] == strides[k][d] * length;
         }
-        if (!merges) {
-            ++kept;
-            dims[kept] = 1;
+        if (merges) {
+            dims[kept] *= length;
+        } else {
+            dims[++kept] = length;
         }
-        dims[kept] *= dims[d];
         for (int k = 0; k < num_operands; ++k) {
             strides[k][kept] = strides[k][d];
         }

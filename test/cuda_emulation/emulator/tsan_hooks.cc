@@ -78,6 +78,36 @@ void *__tsan_memset(void *to, int value, size_t size) {
     ShadowAccess(to, size, Access::kWrite, CALLER);
     return std::memset(to, value, size);
 }
+// Host code of the same files uses atomics, such as shared pointers' counts.
+#define ATOMICS(bits, T)                                                                                           \
+    T __tsan_atomic##bits##_load(const volatile T *p, int) {                                                       \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                               \
+    }                                                                                                              \
+    void __tsan_atomic##bits##_store(volatile T *p, T value, int) {                                                \
+        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                              \
+    }                                                                                                              \
+    T __tsan_atomic##bits##_exchange(volatile T *p, T value, int) {                                                \
+        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                                                    \
+    }                                                                                                              \
+    T __tsan_atomic##bits##_fetch_add(volatile T *p, T value, int) {                                               \
+        return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);                                                     \
+    }                                                                                                              \
+    T __tsan_atomic##bits##_fetch_sub(volatile T *p, T value, int) {                                               \
+        return __atomic_fetch_sub(p, value, __ATOMIC_SEQ_CST);                                                     \
+    }                                                                                                              \
+    int __tsan_atomic##bits##_compare_exchange_strong(volatile T *p, T *expected, T value, int, int) {             \
+        return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? 1 : 0; \
+    }                                                                                                              \
+    int __tsan_atomic##bits##_compare_exchange_weak(volatile T *p, T *expected, T value, int, int) {               \
+        return __atomic_compare_exchange_n(p, expected, value, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ? 1 : 0;  \
+    }
+
+ATOMICS(8, uint8_t)
+ATOMICS(16, uint16_t)
+ATOMICS(32, uint32_t)
+ATOMICS(64, uint64_t)
+#undef ATOMICS
+
 void __tsan_init() {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}
