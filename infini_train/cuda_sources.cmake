@@ -16,13 +16,18 @@ set(INFINI_TRAIN_CUDA_SOURCES
 
 # Kernels, a file a family.
 set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
+    src/kernels/cuda/clip_grad.cu
     src/kernels/cuda/copy.cu
     src/kernels/cuda/dropout.cu
     src/kernels/cuda/elementwise.cu
     src/kernels/cuda/elementwise_select.cu
     src/kernels/cuda/elementwise_unary.cu
+    src/kernels/cuda/embedding.cu
     src/kernels/cuda/fill.cu
     src/kernels/cuda/finite.cu
+    src/kernels/cuda/indexing.cu
+    src/kernels/cuda/optimizer.cu
     src/kernels/cuda/random.cu
     src/kernels/cuda/random_shift.cu
+    src/kernels/cuda/transform.cu
 )

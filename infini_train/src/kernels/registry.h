@@ -25,10 +25,14 @@
 
 // The same for `void RegisterGemmCuda()`, in a build with CUDA.
 #define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V) \
+    V(ClipGrad)                              \
     V(Dropout)                               \
     V(Elementwise)                           \
     V(Fill)                                  \
-    V(Finite)
+    V(Finite)                                \
+    V(Indexing)                              \
+    V(Optimizer)                             \
+    V(Transform)
 
 namespace infini_train::kernels {
 
