@@ -29,5 +29,6 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/optimizer.cu
     src/kernels/cuda/random.cu
     src/kernels/cuda/random_shift.cu
+    src/kernels/cuda/reduction.cu
     src/kernels/cuda/transform.cu
 )

@@ -25,6 +25,7 @@
 
 // The same for `void RegisterGemmCuda()`, in a build with CUDA.
 #define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V) \
+    V(ChannelSum)                            \
     V(ClipGrad)                              \
     V(Dropout)                               \
     V(Elementwise)                           \
@@ -32,6 +33,7 @@
     V(Finite)                                \
     V(Indexing)                              \
     V(Optimizer)                             \
+    V(Reduction)                             \
     V(Transform)
 
 namespace infini_train::kernels {
