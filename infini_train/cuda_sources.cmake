@@ -4,6 +4,7 @@
 # C++ for the host, compiled by its compiler.
 set(INFINI_TRAIN_CUDA_SOURCES
     src/cuda/backend.cc
+    src/cuda/blas.cc
     src/cuda/caching_allocator.cc
     src/cuda/error.cc
     src/cuda/graph.cc
@@ -12,6 +13,7 @@ set(INFINI_TRAIN_CUDA_SOURCES
     src/cuda/runtime.cc
     src/cuda/scratch.cc
     src/cuda/strided_loop.cc
+    src/kernels/cuda/matmul.cc
 )
 
 # Kernels, a file a family.
@@ -26,6 +28,7 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/fill.cu
     src/kernels/cuda/finite.cu
     src/kernels/cuda/indexing.cu
+    src/kernels/cuda/matmul_integer.cu
     src/kernels/cuda/optimizer.cu
     src/kernels/cuda/random.cu
     src/kernels/cuda/random_shift.cu

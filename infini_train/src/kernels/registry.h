@@ -32,6 +32,7 @@
     V(Fill)                                  \
     V(Finite)                                \
     V(Indexing)                              \
+    V(Matmul)                                \
     V(Optimizer)                             \
     V(Reduction)                             \
     V(Transform)
