@@ -28,10 +28,13 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/fill.cu
     src/kernels/cuda/finite.cu
     src/kernels/cuda/indexing.cu
+    src/kernels/cuda/loss.cu
     src/kernels/cuda/matmul_integer.cu
+    src/kernels/cuda/normalization.cu
     src/kernels/cuda/optimizer.cu
     src/kernels/cuda/random.cu
     src/kernels/cuda/random_shift.cu
     src/kernels/cuda/reduction.cu
+    src/kernels/cuda/softmax.cu
     src/kernels/cuda/transform.cu
 )

@@ -32,9 +32,12 @@
     V(Fill)                                  \
     V(Finite)                                \
     V(Indexing)                              \
+    V(Loss)                                  \
     V(Matmul)                                \
+    V(Normalization)                         \
     V(Optimizer)                             \
     V(Reduction)                             \
+    V(Softmax)                               \
     V(Transform)
 
 namespace infini_train::kernels {

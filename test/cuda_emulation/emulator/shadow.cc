@@ -124,9 +124,9 @@ bool IsOrdered(const Note &note, uint32_t thread, uint32_t first) {
 }
 
 // A read is noted along with those before it, as far as they aren't over.
-void NoteRead(Notes *of, Note read) {
+void NoteRead(Notes *of, Note read, uint32_t first) {
     const Note &last = of->read;
-    if (last.block >= first_block && last.block != block_number) {
+    if (last.block >= first && last.block != block_number) {
         read.shared_with |= kOtherBlocks;
     } else if (last.block == block_number) {
         read.shared_with |= last.shared_with & kOtherBlocks;
@@ -165,7 +165,7 @@ void CheckRaces(Notes *of, uint32_t first, Access access, const void *caller) {
         of->write = now;
     }
     if (access != Access::kWrite) {
-        NoteRead(of, now);
+        NoteRead(of, now, first);
     }
 }
 

@@ -14,6 +14,12 @@ __device__ __forceinline__ float Exp(float x) {
 __device__ __forceinline__ double Exp(double x) {
     return exp(x);
 }
+__device__ __forceinline__ float Expm1(float x) {
+    return expm1f(x);
+}
+__device__ __forceinline__ double Expm1(double x) {
+    return expm1(x);
+}
 __device__ __forceinline__ float Log(float x) {
     return logf(x);
 }
