@@ -18,6 +18,8 @@ set(INFINI_TRAIN_CUDA_SOURCES
 
 # Kernels, a file a family.
 set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
+    src/kernels/cuda/attention_backward.cu
+    src/kernels/cuda/attention_forward.cu
     src/kernels/cuda/clip_grad.cu
     src/kernels/cuda/copy.cu
     src/kernels/cuda/dropout.cu

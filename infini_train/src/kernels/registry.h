@@ -25,6 +25,7 @@
 
 // The same for `void RegisterGemmCuda()`, in a build with CUDA.
 #define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V) \
+    V(Attention)                             \
     V(ChannelSum)                            \
     V(ClipGrad)                              \
     V(Dropout)                               \

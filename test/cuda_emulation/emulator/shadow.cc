@@ -123,18 +123,16 @@ bool IsOrdered(const Note &note, uint32_t thread, uint32_t first) {
            note.warp_barrier != warp_barriers[thread / warpSize];
 }
 
-// A read is noted along with those before it, as far as they aren't over.
+// A read is noted along with those before it, as far as they aren't over for this thread: whoever must wait for those
+// that are must wait for this one, too.
 void NoteRead(Notes *of, Note read, uint32_t first) {
     const Note &last = of->read;
-    if (last.block >= first && last.block != block_number) {
-        read.shared_with |= kOtherBlocks;
-    } else if (last.block == block_number) {
-        read.shared_with |= last.shared_with & kOtherBlocks;
-        if (last.barrier == barriers) {
-            read.shared_with |= last.shared_with;
-            if (last.thread != read.thread) {
-                read.shared_with |= last.thread / warpSize == read.thread / warpSize ? kOthersOfWarp : kOthersOfBlock;
-            }
+    if (!IsOrdered(last, read.thread, first)) {
+        read.shared_with |= last.shared_with;
+        if (last.block != block_number) {
+            read.shared_with |= kOtherBlocks;
+        } else if (last.thread != read.thread) {
+            read.shared_with |= last.thread / warpSize == read.thread / warpSize ? kOthersOfWarp : kOthersOfBlock;
         }
         read.is_atomic = read.is_atomic && last.is_atomic;
     }
