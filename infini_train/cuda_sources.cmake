@@ -21,6 +21,7 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/attention_backward.cu
     src/kernels/cuda/attention_forward.cu
     src/kernels/cuda/clip_grad.cu
+    src/kernels/cuda/conv.cu
     src/kernels/cuda/copy.cu
     src/kernels/cuda/dropout.cu
     src/kernels/cuda/elementwise.cu

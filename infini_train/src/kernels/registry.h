@@ -28,6 +28,7 @@
     V(Attention)                             \
     V(ChannelSum)                            \
     V(ClipGrad)                              \
+    V(Conv)                                  \
     V(Dropout)                               \
     V(Elementwise)                           \
     V(Fill)                                  \
