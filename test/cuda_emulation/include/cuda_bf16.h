@@ -2,7 +2,6 @@
 #pragma once
 
 #include_next <cuda_bf16.h>
-
 #include <cuda_runtime.h>
 
 inline __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {

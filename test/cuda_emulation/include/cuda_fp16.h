@@ -2,7 +2,6 @@
 #pragma once
 
 #include_next <cuda_fp16.h>
-
 #include <cuda_runtime.h>
 
 inline __half __hfma(__half a, __half b, __half c) {

@@ -1,4 +1,5 @@
-// nvcuda::wmma for 16x16x16: a lane holds 8 of the 256 elements, in rows. On a GPU the places are others and unspecified.
+// nvcuda::wmma for 16x16x16: a lane holds 8 of the 256 elements, in rows. On a GPU the places are others and
+// unspecified.
 #pragma once
 
 #include <cuda_bf16.h>

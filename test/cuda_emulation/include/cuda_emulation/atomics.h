@@ -19,9 +19,9 @@ CUDA_EMULATION_ENTRY T Exchange(T *address, F &&change) {
 }  // namespace cuda_emulation
 
 // The second argument is converted to the first one's type, as with CUDA's overloads.
-#define CUDA_EMULATION_ATOMIC(name, result)                                                   \
-    template <typename T>                                                                     \
-    CUDA_EMULATION_INLINE T name(T *address, std::type_identity_t<T> value) {                 \
+#define CUDA_EMULATION_ATOMIC(name, result)                                                                    \
+    template <typename T>                                                                                      \
+    CUDA_EMULATION_INLINE T name(T *address, std::type_identity_t<T> value) {                                  \
         return ::cuda_emulation::Exchange(address, [&](T old) CUDA_EMULATION_UNCHECKED { return T(result); }); \
     }
 CUDA_EMULATION_ATOMIC(atomicAdd, old + value)

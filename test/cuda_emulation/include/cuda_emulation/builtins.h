@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-
 #include <vector_types.h>
 
 #include "cuda_emulation/qualifiers.h"
 
-// Set whenever another fiber runs, so constant to each of them. Not macros: cudaLaunchConfig_t has members of such names.
+// Set whenever another fiber runs, so constant to each of them. Not macros: cudaLaunchConfig_t has members of such
+// names.
 extern const uint3 threadIdx asm("cuda_emulation_thread_index");
 extern const uint3 blockIdx asm("cuda_emulation_block_index");
 extern const dim3 blockDim asm("cuda_emulation_block_dim");
