@@ -141,9 +141,9 @@ void ReportStuck() {
         }
         pc = pc == nullptr ? thread.pc : pc;
         // One thread of each place.
-        const bool is_new = std::none_of(block.threads.data(), &thread, [&](const DeviceThread &other) {
-            return other.state == thread.state && other.pc == thread.pc;
-        });
+        const bool is_new = std::none_of(
+            block.threads.begin(), block.threads.begin() + thread.linear,
+            [&](const DeviceThread &other) { return other.state == thread.state && other.pc == thread.pc; });
         if (is_new && shown++ < 4) {
             text += " " + Describe(thread) + " in " +
                     (thread.state == ThreadState::kInBlock ? std::string("a barrier of the block")

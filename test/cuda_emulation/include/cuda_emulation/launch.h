@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 namespace cuda_emulation {
 
