@@ -42,7 +42,6 @@ double Tolerance(DataType dtype) {
 }
 
 void ExpectSame(const TensorPtr &actual, const TensorPtr &expected, double tolerance) {
-    EXPECT_EQ(actual->GetDevice(), kCuda);
     EXPECT_EQ(actual->Dtype(), expected->Dtype());
     EXPECT_TRUE(Near(actual->Detach()->To(Device()), expected->Detach(), tolerance));
 }
@@ -94,6 +93,11 @@ void RunEverything(const OperatorRow &row, const Fixture &fixture) {
         }
         Compare(row, whole, DataType::kINT32, /*strided=*/true);
     }
+}
+
+// For GoogleTest's messages.
+void PrintTo(const OperatorRow &row, std::ostream *stream) {
+    *stream << row.name;
 }
 
 class EmulatedCase : public ::testing::TestWithParam<OperatorRow> {};

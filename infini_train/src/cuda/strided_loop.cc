@@ -44,11 +44,11 @@ void StridedLoop::Merge() {
         for (int k = 0; k < num_operands; ++k) {
             merges &= strides[k][kept] == strides[k][d] * dims[d];
         }
-        if (!merges) {
-            ++kept;
-            dims[kept] = 1;
+        if (merges) {
+            dims[kept] *= dims[d];
+        } else {
+            dims[++kept] = dims[d];
         }
-        dims[kept] *= dims[d];
         for (int k = 0; k < num_operands; ++k) {
             strides[k][kept] = strides[k][d];
         }
