@@ -95,11 +95,6 @@ void RunEverything(const OperatorRow &row, const Fixture &fixture) {
     }
 }
 
-// For GoogleTest's messages.
-void PrintTo(const OperatorRow &row, std::ostream *stream) {
-    *stream << row.name;
-}
-
 class EmulatedCase : public ::testing::TestWithParam<OperatorRow> {};
 
 TEST_P(EmulatedCase, AgreesWithTheCpu) {

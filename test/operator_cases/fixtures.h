@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <ostream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -40,6 +41,10 @@ Result RunRow(const OperatorRow &row, const Fixture &fixture, const TensorList &
 /// |actual - expected| <= tolerance * (1 + |expected|) everywhere; NaN matches NaN.
 ::testing::AssertionResult Near(const TensorPtr &actual, const TensorPtr &expected, double tolerance);
 
+/// For GoogleTest's messages.
+inline void PrintTo(const OperatorRow &row, std::ostream *stream) {
+    *stream << row.name;
+}
 /// A row's name in GoogleTest's alphabet.
 std::string TestName(const ::testing::TestParamInfo<OperatorRow> &info);
 
