@@ -20,7 +20,8 @@ void OnHostRead(const void *data, size_t bytes, const char *what);
 void OnHostWrite(const void *data, size_t bytes);
 void OnDeviceCopy(const void *to, const void *from, size_t bytes);
 
-void OnLaunch(size_t shared_bytes);
+/// `call` holds the arguments.
+void OnLaunch(size_t shared_bytes, const void *call, size_t call_bytes);
 void OnLaunchEnd();
 void OnBlock();
 void OnThread(const DeviceThread &thread);

@@ -15,7 +15,7 @@ void OnFree(const void *, size_t) {}
 void OnHostRead(const void *, size_t, const char *) {}
 void OnHostWrite(const void *, size_t) {}
 void OnDeviceCopy(const void *, const void *, size_t) {}
-void OnLaunch(size_t) {}
+void OnLaunch(size_t, const void *, size_t) {}
 void OnLaunchEnd() {}
 void OnBlock() {}
 void OnThread(const DeviceThread &) {}

@@ -36,7 +36,8 @@ cudaError_t CheckShape(const cudaLaunchConfig_t &config, const void *kernel) {
 
 }  // namespace
 
-cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, size_t argument_bytes, Closure *call) {
+cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, size_t argument_bytes, Closure *call,
+                   size_t call_bytes) {
     const std::shared_ptr<Closure> owned(call);
     CUDA_EMULATION_CALL();
     const StreamPtr stream = FindStream(config.stream);
@@ -49,7 +50,7 @@ cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, size_t 
     if (argument_bytes > kMaxArgumentBytes) {
         return Return(cudaErrorInvalidValue);  // nvcc doesn't compile such a kernel
     }
-    const GridShape shape{config.gridDim, config.blockDim, config.dynamicSmemBytes};
+    const GridShape shape{config.gridDim, config.blockDim, config.dynamicSmemBytes, call_bytes};
     Submit(stream, [=] {
         if (StickyError() == cudaSuccess) {
             const DeviceScope scope;

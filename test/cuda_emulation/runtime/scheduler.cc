@@ -168,7 +168,7 @@ void RunGrid(const void *kernel, const GridShape &shape, const Closure &call) {
     block.is_abandoned = false;
     cuda_emulation_block_dim = shape.block;
     cuda_emulation_grid_dim = shape.grid;
-    checker::OnLaunch(shape.shared_bytes);
+    checker::OnLaunch(shape.shared_bytes, &call, shape.call_bytes);
     const uint64_t count = uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
     const Permutation order(count);
     for (uint64_t i = 0; i < count && !block.is_abandoned; ++i) {

@@ -31,6 +31,7 @@ struct GridShape {
     dim3 grid;
     dim3 block;
     size_t shared_bytes;
+    size_t call_bytes;  // of the call with its arguments
 };
 
 /// Runs all blocks, one after the other.

@@ -28,13 +28,14 @@ private:
     std::tuple<P...> arguments_;
 };
 
-/// Takes over `call`.
-cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, size_t argument_bytes, Closure *call);
+/// Takes over `call`, an object of `call_bytes` bytes.
+cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, size_t argument_bytes, Closure *call,
+                   size_t call_bytes);
 
 template <typename... P>
 cudaError_t LaunchKernel(const cudaLaunchConfig_t *config, void (*kernel)(P...), std::type_identity_t<P>... arguments) {
     return Launch(*config, reinterpret_cast<const void *>(kernel), (size_t{0} + ... + sizeof(P)),
-                  new KernelCall<P...>(kernel, std::move(arguments)...));
+                  new KernelCall<P...>(kernel, std::move(arguments)...), sizeof(KernelCall<P...>));
 }
 
 }  // namespace cuda_emulation
