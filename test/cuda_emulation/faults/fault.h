@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Fault {
     void (*run)();
     bool needs_checker = true;
     std::string file;
+    std::optional<cuda_emulation::Defect> or_else = std::nullopt;  ///< what another order of threads leads to
 };
 using Faults = std::vector<Fault>;
 

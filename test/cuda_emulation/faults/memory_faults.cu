@@ -230,9 +230,9 @@ Faults MemoryFaults() {
         {"ReadsNull", Defect::kIllegalAddress, &RunReadsNull, false, file},
         {"WritesWild", Defect::kOutOfBounds, &RunWritesWild, true, file},
         {"SharesLocalMemory", Defect::kIllegalAddress, &RunSharesLocalMemory, true, file},
-        {"LeavesLocalArray", Defect::kTrap, &RunLeavesLocalArray, true, file},
-        {"ShiftsTooFar", Defect::kTrap, &RunShiftsTooFar, true, file},
-        {"OverflowsIndex", Defect::kTrap, &RunOverflowsIndex, true, file},
+        {"LeavesLocalArray", Defect::kUndefined, &RunLeavesLocalArray, true, file},
+        {"ShiftsTooFar", Defect::kUndefined, &RunShiftsTooFar, true, file},
+        {"OverflowsIndex", Defect::kUndefined, &RunOverflowsIndex, true, file},
         {"ReadsBeforeCopyIsDone", Defect::kUninitialised, &RunReadsBeforeCopyIsDone, true, file},
     };
 }

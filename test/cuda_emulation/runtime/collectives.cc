@@ -24,30 +24,35 @@ uint32_t LanesOf(const DeviceThread &thread) {
     return static_cast<uint32_t>(std::min<size_t>(32, block.threads.size() - thread.warp * 32));
 }
 
-// Whether this was the last lane of its mask to come. The usual case is one group of lanes at a time; others are looked
-// for one by one.
-bool Completes(const DeviceThread &thread, DeviceThread *lanes) {
+// The lanes that wait for the same as this thread.
+uint32_t Waiting(const DeviceThread &thread, const DeviceThread *lanes) {
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < LanesOf(thread); ++i) {
+        if (lanes[i].state == ThreadState::kInWarp && lanes[i].mask == thread.mask &&
+            lanes[i].operation == thread.operation) {
+            waiting |= 1U << i;
+        }
+    }
+    return waiting;
+}
+
+// Whether this was the last lane of its mask to come. Lanes may wait in several groups: one of them is counted as it
+// gathers, the usual case; the others are looked for.
+bool Completes(const DeviceThread &thread, const DeviceThread *lanes) {
     Block::Warp &warp = block.warps[thread.warp];
     if (warp.arrived == 0) {
         warp.mask = thread.mask;
         warp.operation = thread.operation;
+        warp.arrived = Waiting(thread, lanes);
+    } else if (warp.mask != thread.mask || warp.operation != thread.operation) {
+        return Waiting(thread, lanes) == thread.mask;
     }
-    if (warp.mask == thread.mask && warp.operation == thread.operation) {
-        warp.arrived |= 1U << thread.lane;
-        if (warp.arrived != thread.mask) {
-            return false;
-        }
-        warp.arrived = 0;
-        return true;
+    warp.arrived |= 1U << thread.lane;
+    if (warp.arrived != thread.mask) {
+        return false;
     }
-    uint32_t there = 0;
-    for (uint32_t i = 0; i < LanesOf(thread); ++i) {
-        if (lanes[i].state == ThreadState::kInWarp && lanes[i].mask == thread.mask &&
-            lanes[i].operation == thread.operation) {
-            there |= 1U << i;
-        }
-    }
-    return there == thread.mask;
+    warp.arrived = 0;
+    return true;
 }
 
 }  // namespace

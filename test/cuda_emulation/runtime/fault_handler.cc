@@ -45,7 +45,7 @@ void OnFault(int signal, siginfo_t *info, void *context) {
             fault.defect = Defect::kTrap;
             fault.error = cudaErrorIllegalInstruction;
             std::snprintf(fault.text, sizeof(fault.text),
-                          "undefined behaviour: a local array's bounds, an alignment, a shift or a signed overflow");
+                          "an instruction that the compiler placed where nobody should come");
         } else {
             fault.defect = Defect::kIllegalAddress;
             fault.error = cudaErrorIllegalAddress;

@@ -47,6 +47,8 @@ const char *ToString(Defect defect) {
             return "wrong mask";
         case Defect::kTrap:
             return "trap";
+        case Defect::kUndefined:
+            return "undefined behaviour";
         case Defect::kHostAccess:
             return "host access";
         case Defect::kWrongFree:

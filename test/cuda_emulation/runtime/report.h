@@ -17,7 +17,8 @@ enum class Defect {
     kNeverCompletes,    ///< a barrier or an operation of a warp that somebody doesn't reach
     kDivergentBarrier,  ///< threads meet at different barriers, or some have returned
     kWrongMask,         ///< a lane mask without the calling lane, or with lanes that aren't there
-    kTrap,              ///< __trap(), or what the compiler found to be undefined
+    kTrap,              ///< __trap()
+    kUndefined,         ///< what C++ leaves undefined: a local array's bounds, a shift, an overflow of signed integers
     kHostAccess,        ///< the host touched the device's memory
     kWrongFree,         ///< of a pointer that isn't allocated
 };

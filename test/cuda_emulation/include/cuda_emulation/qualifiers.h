@@ -14,7 +14,11 @@
 #define __global__
 // Makes variables of functions static, and an array without a size may be declared extern. A block's threads are fibers
 // of one thread, so they share it; and its addresses tell the checker what is shared memory.
+#ifdef __clang__
 #define __shared__ thread_local
+#else
+#define __shared__ constinit thread_local  // or GCC guards arrays of classes by a variable
+#endif
 #define __constant__
 #define __managed__
 #define __launch_bounds__(...)
