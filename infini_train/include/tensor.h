@@ -24,6 +24,8 @@
 
 namespace infini_train {
 
+class Stream;
+
 namespace autograd {
 class Function;
 class PostAccumulateGradHook;
@@ -223,9 +225,19 @@ public:
     /// Itself if contiguous, otherwise a contiguous copy.
     TensorPtr Contiguous();
     TensorPtr Clone();
-    /// On another device or of another data type; itself if nothing changes.
-    TensorPtr To(Device device);
+    /// On another device or of another data type; itself if nothing changes. A copy between the CPU and a GPU is done
+    /// when the call returns, unless it is `non_blocking`. Then a copy to the CPU, and one of a pinned tensor (see
+    /// PinMemory) to a GPU, is only queued on the current stream, and the CPU's side must neither be changed nor read
+    /// before that stream is synchronised; letting go of it is safe at any time.
+    TensorPtr To(Device device, bool non_blocking = false);
     TensorPtr To(DataType dtype);
+    /// A copy, outside of the graph, in memory of the CPU's that a GPU copies from on its own; itself if it is pinned
+    /// already or if there is no GPU. Throws DeviceError for a tensor on a GPU.
+    TensorPtr PinMemory();
+    bool IsPinned() const;
+    /// Says that the tensor is used on `stream`, too, not only on the one that it was made on: its memory isn't given
+    /// to anyone else before what is queued there now is done.
+    void RecordUse(const Stream &stream) const;
 
     // ---- Operators --------------------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ TEST(GradCheck, ViewsAreCheckedInPlace) {
 
 TEST(GradCheck, RefusesWhatItCannotCheck) {
     const auto identity = [](const TensorList &in) { return TensorList{in[0] * 1.0}; };
-    EXPECT_TRUE(Contains(Thrown<DtypeError>([&] { GradCheck(identity, {test::Leaf({1})}); }), "float64"));
+    EXPECT_TRUE(Contains(Thrown<DtypeError>([&] { GradCheck(identity, {test::Leaf(1)}); }), "float64"));
     EXPECT_TRUE(Contains(Thrown<ValueError>([&] { GradCheck(identity, {test::Of({1})}); }), "no input requires"));
     const auto detached = [](const TensorList &in) { return TensorList{in[0]->Detach()}; };
     EXPECT_FALSE(GradCheck(detached, {Double({1}, {1})}));

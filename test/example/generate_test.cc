@@ -393,7 +393,7 @@ TEST(BeamSearch, FindsTheBestOfAllIfItFollowsAll) {
         for (TokenId second = 0; second < 13; ++second) {
             const auto ids = Tensor::FromVector<int64_t>({2, 7, first, second}, {{1, 4}});
             const auto logits = (*model)({ids})[0]->View({4, 13});
-            const auto all = logits->Sub(logits->Exp()->Sum({1}, true)->Log())->Detach();
+            const auto all = logits->Sub(logits->Exp()->Sum(1, true)->Log())->Detach();
             const double sum = all->Select(0, 1)->Select(0, first)->Item<double>() +
                                all->Select(0, 2)->Select(0, second)->Item<double>();
             if (sum > best) {

@@ -48,7 +48,7 @@ autograd::MultiGradHook Note(Calls *calls) {
 
 // PyTorch's own example, with values.
 TEST(MultiGradHook, AllWaitsForThoseThatThePassComesTo) {
-    auto a = Leaf({2}), b = Leaf({3});
+    auto a = Leaf(2), b = Leaf(3);
     auto c = a * b, d = a * b;
     Calls calls;
     RegisterMultiGradHook({a, b, c, d}, Note(&calls));
@@ -63,7 +63,7 @@ TEST(MultiGradHook, AllWaitsForThoseThatThePassComesTo) {
 
 // PyTorch 2.15 calls its hook here before the gradient of b is there.
 TEST(MultiGradHook, TheRootIsOneOfThem) {
-    auto a = Leaf({2}), b = Leaf({3});
+    auto a = Leaf(2), b = Leaf(3);
     auto c = a * b;
     Calls calls;
     RegisterMultiGradHook({a, b, c}, Note(&calls));
@@ -72,7 +72,7 @@ TEST(MultiGradHook, TheRootIsOneOfThem) {
 }
 
 TEST(MultiGradHook, AnyTellsTheFirst) {
-    auto a = Leaf({2}), b = Leaf({3});
+    auto a = Leaf(2), b = Leaf(3);
     auto c = a * b, d = a * b;
     Calls calls;
     RegisterMultiGradHook({a, b, c, d}, Note(&calls), MultiGradMode::kAny);
@@ -87,7 +87,7 @@ TEST(MultiGradHook, AnyTellsTheFirst) {
 
 // pytorch#131753 and its error about leaves under grad(): it works there, too, and writes no grad().
 TEST(MultiGradHook, UnderGradWithLeaves) {
-    auto x = Leaf({1, 2}), y = Leaf({3, 4}), unused = Leaf({5});
+    auto x = Leaf({1, 2}), y = Leaf({3, 4}), unused = Leaf(5);
     Calls all, any;
     RegisterMultiGradHook({x, y, unused}, Note(&all));
     RegisterMultiGradHook({x, y, unused}, Note(&any), MultiGradMode::kAny);
@@ -181,7 +181,7 @@ public:
 };
 
 TEST(MultiGradHook, GradientsThatAreNull) {
-    auto a = Leaf({1, 2}), b = Leaf({3});
+    auto a = Leaf({1, 2}), b = Leaf(3);
     auto parts = a->Unbind();
     Calls all, any;
     RegisterMultiGradHook({parts[0], parts[1], b}, Note(&all));

@@ -88,7 +88,7 @@ TEST(RegistrationHook, ReplacesEachSeeingTheOneBefore) {
     EXPECT_EQ(w, module->parameter("w"));
     EXPECT_EQ(Values(w), (Floats{3, 5}));
     EXPECT_TRUE(w->requires_grad());
-    EXPECT_EQ(Values(module->RegisterParameter("v", Leaf({4}))), (Floats{8}));
+    EXPECT_EQ(Values(module->RegisterParameter("v", Leaf(4))), (Floats{8}));
     module->RegisterBuffer("b", Of({7}));
     EXPECT_EQ(Values(module->buffer("b")), (Floats{-7}));
     module->RegisterParameter("none", nullptr);

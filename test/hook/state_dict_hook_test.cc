@@ -259,7 +259,7 @@ TEST(StateDictHook, HooksThatRegister) {
     net->RegisterStateDictPreHook([](nn::Module *module, const std::string &) {
         auto *self = static_cast<test::Lambda *>(module);
         if (!self->has_parameter("late")) {
-            self->RegisterParameter("late", Leaf({1}));
+            self->RegisterParameter("late", Leaf(1));
         }
     });
     net->module("a")->RegisterStateDictPreHook(

@@ -124,7 +124,7 @@ TEST(HookDocument, ForwardCalledDirectlyRunsNoHooks) {
     int calls = 0;
     module.RegisterForwardPreHook([&](nn::Module *, const TensorList &) { ++calls; });
     module.RegisterBackwardPostHook([&](nn::Module *, const TensorList &, const TensorList &) { ++calls; });
-    auto x = Leaf({1});
+    auto x = Leaf(1);
     module.Forward({x})[0]->Backward();
     EXPECT_EQ(calls, 0);
     EXPECT_EQ(Values(x->grad()), (Floats{2}));
@@ -175,7 +175,7 @@ TEST(HookDocument, FunctionBackwardHooksSeeGradients) {
 
 TEST(HookDocument, BackwardHooksWaitForAllGradients) {
     // y feeds two products: its function's hooks run once, with the sum.
-    auto x = Leaf({1});
+    auto x = Leaf(1);
     auto twice = std::make_shared<autograd::MulScalar>(2);
     int calls = 0;
     twice->RegisterBackwardPreHook([&](autograd::Function *, const TensorList &grad_outputs) {
@@ -228,7 +228,7 @@ TEST(HookDocument, HandlesShareOneBase) {
 // ---- 4. Removal -----------------------------------------------------------------------------------------------------
 
 TEST(HookDocument, RemovedHookIsSkippedAndOthersRun) {
-    auto a = Leaf({1}), b = Leaf({2});
+    auto a = Leaf(1), b = Leaf(2);
     auto add = std::make_shared<autograd::Add>();
     int first = 0, second = 0, third = 0;
     auto handle1 = add->RegisterForwardPreHook([&](autograd::Function *, const TensorList &) { ++first; });
@@ -257,7 +257,7 @@ TEST(HookDocument, OrderOfAForwardAndABackwardPass) {
     module->RegisterBackwardPreHook([&](nn::Module *, const TensorList &) { log.push_back("backward pre"); });
     module->RegisterBackwardPostHook(
         [&](nn::Module *, const TensorList &, const TensorList &) { log.push_back("backward post"); });
-    auto x = Leaf({1});
+    auto x = Leaf(1);
     x->RegisterHook([&](const TensorPtr &) { log.push_back("x"); });
     auto y = (*module)({x})[0];
     EXPECT_EQ(log, (Log{"forward pre", "Forward", "forward post"}));
@@ -274,7 +274,7 @@ TEST(HookDocument, HooksRunInOrderOfRegistration) {
     module.RegisterForwardPreHook([&](nn::Module *, const TensorList &) { log.push_back("1"); });
     module.RegisterForwardPreHook([&](nn::Module *, const TensorList &) { log.push_back("2"); });
     module.RegisterForwardPreHook([&](nn::Module *, const TensorList &) { log.push_back("0"); }, {.prepend = true});
-    module({Leaf({1})});
+    module({Leaf(1)});
     EXPECT_EQ(log, (Log{"0", "1", "2"}));
 }
 
@@ -313,7 +313,7 @@ TEST(HookDocument, EmptyReplacementsChangeNothing) {
 }
 
 TEST(HookDocument, FunctionHooksMayReplaceToo) {
-    auto a = Leaf({1}), b = Leaf({2});
+    auto a = Leaf(1), b = Leaf(2);
     auto mul = std::make_shared<autograd::Mul>();
     mul->RegisterForwardPostHook(
         [](autograd::Function *, const TensorList &, const TensorList &outputs) { return outputs[0]->Mul(10); });

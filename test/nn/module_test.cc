@@ -38,11 +38,11 @@ std::string NamesOf(const Pairs &pairs) {
 
 TEST(ModuleTest, KeepsTheOrderOfRegistration) {
     const auto root = Holder(), child = Holder();
-    root->RegisterParameter("z", Leaf({1}));
+    root->RegisterParameter("z", Leaf(1));
     root->RegisterBuffer("mean", Of({2}));
     root->RegisterModule("sub", child);
-    root->RegisterParameter("a", Leaf({3}));
-    child->RegisterParameter("w", Leaf({4}));
+    root->RegisterParameter("a", Leaf(3));
+    child->RegisterParameter("w", Leaf(4));
     child->RegisterBuffer("count", Tensor::FromVector<int64_t>({5}), /*persistent=*/false);
     EXPECT_EQ(NamesOf(root->NamedParameters()), "z a sub.w");
     EXPECT_EQ(NamesOf(root->NamedParameters("net")), "net.z net.a net.sub.w");
@@ -57,22 +57,22 @@ TEST(ModuleTest, KeepsTheOrderOfRegistration) {
 
 TEST(ModuleTest, RefusesNames) {
     const auto root = Holder();
-    root->RegisterParameter("w", Leaf({1}));
+    root->RegisterParameter("w", Leaf(1));
     root->RegisterBuffer("b", Of({1}));
     root->RegisterModule("m", Holder());
     for (const std::string name : {"w", "b", "m"}) {
-        EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterParameter(name, Leaf({1})); }),
+        EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterParameter(name, Leaf(1)); }),
                   "Holder: the name '" + name + "' of a parameter is taken");
         EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterBuffer(name, Of({1})); }),
                   "Holder: the name '" + name + "' of a buffer is taken");
         EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterModule(name, Holder()); }),
                   "Holder: the name '" + name + "' of a module is taken");
     }
-    EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterParameter("a.b", Leaf({1})); }),
+    EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterParameter("a.b", Leaf(1)); }),
               "Holder: expected a name without dots for a parameter, got 'a.b'");
     EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterModule("", Holder()); }),
               "Holder: expected a name without dots for a module, got ''");
-    EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterParameter("x", Leaf({1})->Mul(2)); }),
+    EXPECT_EQ(Thrown<ValueError>([&] { root->RegisterParameter("x", Leaf(1)->Mul(2)); }),
               "Holder: parameter 'x' must be a leaf, it is an output of MulScalar");
     EXPECT_EQ(root->Parameters().size(), 1U);
 }
@@ -86,7 +86,7 @@ TEST(ModuleTest, NullRegistersNothingToSee) {
     EXPECT_TRUE(root->Parameters().empty() && root->Buffers().empty() && root->NamedChildren().empty());
     EXPECT_TRUE(root->StateDict().empty());
     // The name of the parameter is kept for one to come.
-    *root->mutable_parameter("w") = Leaf({1});
+    *root->mutable_parameter("w") = Leaf(1);
     EXPECT_EQ(NamesOf(root->NamedParameters()), "w");
 }
 
@@ -108,7 +108,7 @@ TEST(ModuleTest, CountsWhatIsSharedOnce) {
     root->RegisterParameter("out", weight);
     root->RegisterModule("first", child);
     root->RegisterModule("second", child);
-    child->RegisterParameter("w", Leaf({3}));
+    child->RegisterParameter("w", Leaf(3));
     child->RegisterBuffer("b", Of({3}));
     EXPECT_EQ(NamesOf(root->NamedParameters()), "in first.w");
     EXPECT_EQ(NamesOf(root->NamedBuffers()), "first.b");

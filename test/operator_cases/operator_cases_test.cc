@@ -16,7 +16,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "test/operator_cases/case.h"
-#include "test/operator_cases/fixtures.h"
+#include "test/operator_cases/fixture.h"
 
 namespace infini_train {
 namespace {
@@ -28,7 +28,6 @@ using test::Near;
 using test::OperatorRow;
 using test::Result;
 using test::RunRow;
-using test::TestName;
 
 void ExpectNear(const Result &actual, const Fixture &expected, double tolerance, double gradient_tolerance) {
     ASSERT_EQ(actual.outputs.size(), expected.outputs.size());
@@ -70,8 +69,8 @@ TEST_P(OperatorCase, ValuesAndGradientsAsPyTorch) {
 
 TEST_P(OperatorCase, AnyLayoutInMemory) {
     ForEachShape([&](const Fixture &fixture) {
-        ExpectNear(RunRow(GetParam(), fixture, Inputs(fixture, DataType::kFLOAT64, /*strided=*/true)), fixture, 1e-12,
-                   1e-11);
+        ExpectNear(RunRow(GetParam(), fixture, Inputs(fixture, DataType::kFLOAT64, Device(), /*strided=*/true)),
+                   fixture, 1e-12, 1e-11);
     });
 }
 
@@ -182,7 +181,7 @@ TEST_P(OperatorCase, AnyNumberOfThreads) {
     SetNumThreads(before);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OperatorCase, ::testing::ValuesIn(test::AllRows()), TestName);
+INSTANTIATE_TEST_SUITE_P(All, OperatorCase, ::testing::ValuesIn(test::AllRows()), test::TestName);
 
 // ---- The table is complete ------------------------------------------------------------------------------------------
 

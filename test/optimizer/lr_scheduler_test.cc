@@ -28,7 +28,7 @@ using Made = std::shared_ptr<LRScheduler>;
 
 // The optimizer of the fixtures: groups that begin with 0.4 and 0.1.
 SharedOptimizer TwoGroups() {
-    const std::vector<ParamGroup> groups = {{.params = {Leaf({0})}, .lr = 0.4}, {.params = {Leaf({0})}, .lr = 0.1}};
+    const std::vector<ParamGroup> groups = {{.params = {Leaf(0)}, .lr = 0.4}, {.params = {Leaf(0)}, .lr = 0.1}};
     return std::make_shared<optimizers::SGD>(groups, 1.0);
 }
 
@@ -187,7 +187,7 @@ TEST(LRScheduler, AGroupAddedLaterBeginsWithItsOwnRate) {
     const SharedOptimizer optimizer = TwoGroups();
     ExponentialLR scheduler(optimizer, 0.5);
     scheduler.Step();
-    optimizer->AddParamGroup({.params = {Leaf({0})}, .lr = 8});
+    optimizer->AddParamGroup({.params = {Leaf(0)}, .lr = 8});
     scheduler.Step();
     EXPECT_EQ(scheduler.last_lr(), Doubles({0.1, 0.025, 2}));
 }

@@ -151,7 +151,7 @@ TEST(ActivationCache, GradientOfAnOutputThatIsAnInput) {
     });
     for (const bool inputs : {false, true}) {
         ActivationCache cache(*model, "child", {.inputs = inputs, .gradients = true});
-        auto x = Leaf({1});
+        auto x = Leaf(1);
         cache.Run({x})[0]->Backward();
         EXPECT_EQ(Values(x->grad()), (Floats{7}));
         EXPECT_EQ(Values(cache.OutputGradients("child")[0]), (Floats{2}));
@@ -165,7 +165,7 @@ TEST(ActivationCache, GradientsThatDontArriveAreNull) {
         return TensorList{inputs[0]->Mul(3)};
     });
     ActivationCache cache(*model, "child", {.gradients = true});
-    auto x = Leaf({1});
+    auto x = Leaf(1);
     cache.Run({x})[0]->Backward();
     ASSERT_EQ(cache.OutputGradients("child").size(), 1U);
     EXPECT_EQ(cache.OutputGradients("child")[0], nullptr);
@@ -182,7 +182,7 @@ TEST(ActivationCache, GradientsThatDontArriveAreNull) {
 
 TEST(ActivationCache, LateGradientsOfARunThatWasForgotten) {
     auto twice = Twice();
-    auto x = Leaf({1});
+    auto x = Leaf(1);
     TensorPtr y;
     {
         ActivationCache cache(*twice, "", {.gradients = true});
@@ -213,7 +213,7 @@ TEST(ActivationCache, ReferencesKeepTheirPlaceInTheGraph) {
     auto twice = Twice();
     auto model = Around(twice, [&](const TensorList &inputs) { return TensorList{(*twice)(inputs)[0]->Square()}; });
     ActivationCache cache(*model, "child", {.keep = Keep::kReference});
-    const auto loss = cache.Run({Leaf({3})})[0];
+    const auto loss = cache.Run({Leaf(3)})[0];
     EXPECT_EQ(Values(autograd::Grad({loss}, {cache["child"]})[0]), (Floats{12}));
 }
 
@@ -320,7 +320,7 @@ TEST(ActivationCache, ThreadsRecordTheSameModelInCachesOfTheirOwn) {
             ActivationCache cache(*model, "child", {.inputs = true, .gradients = true});
             for (int i = 0; i < 30; ++i) {
                 const auto value = static_cast<float>(1000 * t) + static_cast<float>(i);
-                cache.Run({Leaf({value})})[0]->Backward();
+                cache.Run({Leaf(value)})[0]->Backward();
                 const bool right = cache.NumCalls("child") == 2 &&
                                    Values(cache.Outputs("child", 1)[0])[0] == 4 * value &&
                                    Values(cache.InputGradients("child", 0)[0])[0] == 4;

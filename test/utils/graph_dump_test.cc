@@ -248,7 +248,7 @@ TEST(GraphDump, SeveralResultsAndALeaf) {
 }
 
 TEST(GraphDump, LargeGraphsAreCutWithANote) {
-    auto y = Leaf({1});
+    auto y = Leaf(1);
     for (int i = 0; i < 20000; ++i) {
         y = y->Neg();
     }
@@ -273,7 +273,7 @@ TEST(GraphDump, Errors) {
               "GraphDump: the tensor (2,) requires no gradient, so it has no graph");
     EXPECT_FALSE(Thrown<ValueError>([] { GraphDump dump{TensorPtr()}; }).empty());
     EXPECT_FALSE(Thrown<ValueError>([] { GraphDump dump{TensorList()}; }).empty());
-    EXPECT_EQ(Thrown<IoError>([] { GraphDump(Leaf({1})).Save("/nonexistent/graph.dot"); }),
+    EXPECT_EQ(Thrown<IoError>([] { GraphDump(Leaf(1)).Save("/nonexistent/graph.dot"); }),
               "GraphDump: can't write /nonexistent/graph.dot");
 }
 

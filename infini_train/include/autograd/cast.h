@@ -23,17 +23,20 @@ private:
     DataType input_dtype_ = DataType::kFLOAT32;
 };
 
-/// A contiguous copy on another device. The gradient goes back to the input's.
+/// A contiguous copy on another device, done or, if it is `non_blocking`, maybe only queued (see Tensor::To). The
+/// gradient goes back to the input's.
 class INFINI_TRAIN_EXPORT ToDevice : public Function {
 public:
     static constexpr char kType[] = "ToDevice";
-    explicit ToDevice(Device device) : Function(kType), device_(device) {}
+    explicit ToDevice(Device device, bool non_blocking = false)
+        : Function(kType), device_(device), non_blocking_(non_blocking) {}
 
     TensorList Forward(const TensorList &inputs) override;
     TensorList Backward(const TensorList &grad_outputs) override;
 
 private:
     const Device device_;
+    const bool non_blocking_;
     Device input_device_;
 };
 

@@ -15,6 +15,7 @@
 #include "infini_train/include/common/hook.h"
 #include "infini_train/include/common/short_list.h"
 #include "infini_train/include/common/tensor_fwd.h"
+#include "infini_train/include/core/stream.h"
 #include "infini_train/include/core/tensor_layout.h"
 #include "infini_train/include/datatype.h"
 #include "infini_train/include/device.h"
@@ -181,6 +182,7 @@ private:
     uint64_t sequence_ = 0;
     uint32_t application_ = 0;
     bool is_accumulator_ = false;
+    Stream stream_;  // on which it was applied; the CPU's if it has nothing to do with another device
     std::string module_path_;
 };
 

@@ -6,10 +6,25 @@
 
 #include "infini_train/include/common/export.h"
 #include "infini_train/include/core/allocator.h"
+#include "infini_train/include/core/generator.h"
 #include "infini_train/include/core/stream.h"
 #include "infini_train/include/device.h"
 
 namespace infini_train {
+
+/// What a backend does for a DeviceGraph.
+class INFINI_TRAIN_EXPORT RecordedGraph {
+public:
+    virtual ~RecordedGraph() = default;
+
+    /// From here to End the work that this thread queues for the device is recorded in place of what was.
+    virtual void Begin() = 0;
+    /// Without `keep` what was recorded is dropped, and nothing is thrown.
+    virtual void End(bool keep) = 0;
+    /// Queues the work on the current stream. What it drew from a generator at `captured` or later comes from where
+    /// `now` is instead.
+    virtual void Replay(const Generator::State &captured, const Generator::State &now) = 0;
+};
 
 /// What the library needs of a kind of device besides its kernels. One object a device type, registered at start-up;
 /// the CPU's is always there. What isn't pure virtual suits a device whose work is done when a call returns.
@@ -60,6 +75,9 @@ public:
     virtual bool QueryEvent(void * /*event*/) { return true; }
     virtual void SynchronizeEvent(void * /*event*/) {}
     virtual double ElapsedMilliseconds(void * /*start*/, void * /*end*/) { return 0; }
+
+    /// Null where work can't be recorded.
+    virtual std::unique_ptr<RecordedGraph> NewGraph(int /*index*/) { return nullptr; }
 };
 
 /// The backend of a device type; throws DeviceError where none is registered or, for an index, where it is too large.

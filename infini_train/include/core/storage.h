@@ -19,6 +19,8 @@ class INFINI_TRAIN_EXPORT Storage {
 public:
     /// Uninitialised memory; throws OutOfMemoryError.
     Storage(size_t bytes, Device device);
+    /// The same out of another allocator's memory than the device's.
+    Storage(size_t bytes, Device device, Allocator *allocator);
     /// Somebody else's memory; `deleter(data)` runs once the last tensor is gone (may be empty).
     Storage(void *data, size_t bytes, Device device, std::function<void(void *)> deleter);
     ~Storage();

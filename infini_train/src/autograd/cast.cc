@@ -4,6 +4,7 @@
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/autograd/operands.h"
+#include "infini_train/src/tensor/pinned.h"
 #include "infini_train/src/tensor/shape.h"
 
 namespace infini_train {
@@ -26,10 +27,16 @@ TensorList ToDevice::Forward(const TensorList &inputs) {
         return {CastCopy(*inputs[0], inputs[0]->Dtype())};
     }
     const TensorPtr source = ContiguousCopy(inputs[0]);
-    auto output = Tensor::Empty(source->Dims(), source->Dtype(), device_);
+    const bool is_pinned = non_blocking_ && device_.IsCPU();
+    auto output = is_pinned ? EmptyPinned(source->Dims(), source->Dtype(), input_device_)
+                            : Tensor::Empty(source->Dims(), source->Dtype(), device_);
     // The backend of the one that isn't the CPU knows how to copy between them.
     DeviceBackend &backend = GetDeviceBackend(device_.IsCPU() ? input_device_ : device_);
-    backend.Copy(output->DataPtr(), device_, source->DataPtr(), input_device_, source->SizeInBytes());
+    if (non_blocking_) {
+        backend.CopyAsync(output->DataPtr(), device_, source->DataPtr(), input_device_, source->SizeInBytes());
+    } else {
+        backend.Copy(output->DataPtr(), device_, source->DataPtr(), input_device_, source->SizeInBytes());
+    }
     return {std::move(output)};
 }
 
@@ -52,8 +59,9 @@ TensorPtr Tensor::Clone() {
     return std::make_shared<autograd::Clone>()->Apply({Self()})[0];
 }
 
-TensorPtr Tensor::To(Device device) {
-    return device == GetDevice() ? Self() : std::make_shared<autograd::ToDevice>(device)->Apply({Self()})[0];
+TensorPtr Tensor::To(Device device, bool non_blocking) {
+    return device == GetDevice() ? Self()
+                                 : std::make_shared<autograd::ToDevice>(device, non_blocking)->Apply({Self()})[0];
 }
 
 TensorPtr Tensor::To(DataType dtype) {

@@ -27,6 +27,18 @@ bool AnyRequiresGrad(const TensorList &tensors) {
                        [](const TensorPtr &tensor) { return tensor != nullptr && tensor->requires_grad(); });
 }
 
+// The first that isn't the CPU, if there is one.
+Device DeviceOf(const TensorList &inputs, const TensorList &outputs) {
+    for (const TensorList *tensors : {&outputs, &inputs}) {
+        for (const auto &tensor : *tensors) {
+            if (tensor != nullptr && !tensor->GetDevice().IsCPU()) {
+                return tensor->GetDevice();
+            }
+        }
+    }
+    return {};
+}
+
 // Destroying a node may free the last hold on the nodes before it, and so on: a loop, so that deep graphs don't
 // overflow the stack.
 void DestroyLater(infini_train::internal::ShortList<Edge> &&edges, std::vector<SavedTensor> &&saved) {
@@ -175,6 +187,8 @@ void Function::Connect(const TensorList &inputs, const TensorList &outputs) {
     }
     ++application_;
     sequence_ = NextSequence();
+    const Device device = DeviceOf(inputs, outputs);
+    stream_ = device.IsCPU() ? Stream() : CurrentStream(device);
     if (application_ > 1) {
         if (Hooks *hooks = hooks_.load()) {
             std::lock_guard lock(hooks->mutex);

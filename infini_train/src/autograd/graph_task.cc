@@ -160,6 +160,7 @@ void GraphTask::Run(const std::vector<Edge> &roots, TensorList gradients) {
             due_.pop_back();
             RunNode(nodes_[due.node]);
         }
+        JoinStreams();
     } catch (...) {
         // Those that were begun last end first.
         while (!notes_.empty()) {
@@ -181,6 +182,20 @@ bool GraphTask::Deliver(Function &function, const TensorPtr &gradient, int idx) 
 }
 
 namespace {
+
+// Makes `stream` wait for what the current stream of the tensor's device has to do, if it is another one, and keeps the
+// tensor's memory until `stream` is done with it, too.
+void UseOn(const Stream &stream, const Tensor &tensor) {
+    const Device device = tensor.GetDevice();
+    if (device.IsCPU()) {
+        return;
+    }
+    const Stream current = CurrentStream(device);
+    if (current != stream) {
+        stream.WaitFor(current);
+        tensor.RecordUse(stream);
+    }
+}
 
 // Whether a gradient may be added to it in place.
 bool IsOwnSum(const TensorPtr &sum) {
@@ -207,11 +222,32 @@ TensorPtr GraphTask::TakeSum(const Function &function, size_t input) {
         return nullptr;
     }
     const uint32_t target = current_task->index_.Find(edge.function.get());
-    if (target == kNone || !current_task->IsWanted(target)) {
+    if (target == kNone || !current_task->IsWanted(target) || current_task->nodes_[target].stream != function.stream_) {
         return nullptr;
     }
     TensorPtr &sum = current_task->nodes_[target].gradients[static_cast<size_t>(edge.output_idx)];
     return sum != nullptr && IsOwnSum(sum) ? std::exchange(sum, nullptr) : nullptr;
+}
+
+void GraphTask::AddTo(TensorPtr *sum, const TensorPtr &gradient) {
+    if (*sum == nullptr) {
+        *sum = gradient;
+    } else if (IsOwnSum(*sum)) {
+        (*sum)->Add_(gradient);
+    } else {
+        *sum = (*sum)->Add(gradient);
+    }
+}
+
+void GraphTask::JoinStreams() const {
+    for (const Stream &stream : side_streams_) {
+        CurrentStream(stream.device()).WaitFor(stream);
+    }
+    for (const TensorPtr &result : results_) {
+        if (!side_streams_.empty() && result != nullptr) {
+            result->RecordUse(CurrentStream(result->GetDevice()));
+        }
+    }
 }
 
 void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
@@ -221,12 +257,12 @@ void GraphTask::Accumulate(uint32_t index, const TensorPtr &gradient, int idx) {
         CheckGradient(*gradient, info.layout->dims, info.dtype, info.device, "a gradient",
                       [&] { return node.function->type(); });
         TensorPtr &sum = node.gradients[static_cast<size_t>(idx)];
-        if (sum == nullptr) {
-            sum = gradient;
-        } else if (IsOwnSum(sum)) {
-            sum->Add_(gradient);
+        if (node.stream.device().IsCPU()) {
+            AddTo(&sum, gradient);
         } else {
-            sum = sum->Add(gradient);
+            UseOn(node.stream, *gradient);
+            const StreamGuard on(node.stream);
+            AddTo(&sum, gradient);
         }
     }
     if (--node.dependencies == 0) {
@@ -239,6 +275,7 @@ void GraphTask::RunNode(Node &node) {
     if (!node.executes && node.captures.empty()) {
         return;  // a root that leads to no target: what else its gradient is made of isn't computed
     }
+    const StreamGuard on(node.stream);
     Function &function = *node.function;
     TensorList gradients = std::move(node.gradients);
     RunTensorHooks(function, gradients);

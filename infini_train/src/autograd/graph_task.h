@@ -26,6 +26,10 @@ public:
 /// One backward pass. It counts, from the roots, the edges that it will travel; a node whose edges have all delivered
 /// is due, and of the nodes that are due the latest runs first. It lives in the thread that runs it; a pass begun
 /// inside of a hook is another one.
+///
+/// On a device with streams a node and its hooks run on the stream on which it was applied, but accumulators, and what
+/// a caller asked for, on the one that is current where the pass begins. Whoever gets a gradient of another stream
+/// waits for it, and at the end the caller's stream waits for all others.
 class GraphTask {
 public:
     struct Options {
@@ -90,6 +94,7 @@ private:
         size_t first_edge = 0;  // of its part of edge_targets_
         int dependencies = 0;   // edges that are still to deliver
         bool executes = true;
+        Stream stream;  // on which it runs and waits for its gradients
         TensorList gradients;
         std::vector<std::pair<int, size_t>> captures;  // output index, slot in results_
     };
@@ -134,6 +139,7 @@ private:
     static constexpr uint32_t kNone = UINT32_MAX;
 
     uint32_t AddNode(const std::shared_ptr<Function> &function);
+    void ChooseStream(Node *node);
     void Discover(const std::vector<Edge> &roots);
     void MarkPathsTo(const std::vector<Edge> &roots, const std::vector<Edge> &targets);
     void CountDependencies(const std::vector<Edge> &roots);
@@ -147,6 +153,10 @@ private:
 
     void Run(const std::vector<Edge> &roots, TensorList gradients);
     void Accumulate(uint32_t node, const TensorPtr &gradient, int idx);
+    // Adds a gradient to what has come for an output.
+    static void AddTo(TensorPtr *sum, const TensorPtr &gradient);
+    // The caller's streams wait for all others.
+    void JoinStreams() const;
     void RunNode(Node &node);
     void RunTensorHooks(Function &function, TensorList &gradients) const;
     void RunHooksOf(const HookList<TensorHook> &hooks, const Function &function, int idx, TensorPtr &gradient) const;
@@ -165,6 +175,7 @@ private:
     std::vector<uint32_t> &edge_targets_;
     std::vector<Due> &due_;
     std::vector<Note> &notes_;
+    std::vector<Stream> side_streams_;  // those of nodes that aren't the caller's
     uint64_t due_count_ = 0;
     TensorList results_;
     std::unordered_map<uint64_t, std::shared_ptr<void>> kept_;

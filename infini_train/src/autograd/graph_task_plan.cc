@@ -58,8 +58,23 @@ uint32_t GraphTask::AddNode(const std::shared_ptr<Function> &function) {
             lists.pop_back();
         }
         added.gradients.resize(function->num_outputs());
+        ChooseStream(&added);
     }
     return node;
+}
+
+void GraphTask::ChooseStream(Node *node) {
+    const Function &function = *node->function;
+    const Device device = function.is_accumulator_ ? function.output_info(0).device : function.stream_.device();
+    if (device.IsCPU()) {
+        return;
+    }
+    const Stream callers = CurrentStream(device);
+    node->stream = function.is_accumulator_ ? callers : function.stream_;
+    if (node->stream != callers &&
+        std::find(side_streams_.begin(), side_streams_.end(), node->stream) == side_streams_.end()) {
+        side_streams_.push_back(node->stream);
+    }
 }
 
 void GraphTask::CheckEdge(const Edge &edge) {

@@ -9,9 +9,10 @@
 
 namespace infini_train {
 
-Storage::Storage(size_t bytes, Device device) : bytes_(bytes), device_(device), allocator_(&GetAllocator(device)) {
-    data_ = allocator_->Allocate(bytes);
-}
+Storage::Storage(size_t bytes, Device device) : Storage(bytes, device, &GetAllocator(device)) {}
+
+Storage::Storage(size_t bytes, Device device, Allocator *allocator)
+    : data_(allocator->Allocate(bytes)), bytes_(bytes), device_(device), allocator_(allocator) {}
 
 Storage::Storage(void *data, size_t bytes, Device device, std::function<void(void *)> deleter)
     : data_(data), bytes_(bytes), device_(device) {

@@ -8,6 +8,7 @@
 #include "infini_train/src/common/format.h"
 #include "infini_train/src/cuda/device_scope.h"
 #include "infini_train/src/cuda/error.h"
+#include "infini_train/src/cuda/graph.h"
 #include "infini_train/src/kernels/registry.h"
 
 namespace infini_train::cuda {
@@ -200,6 +201,10 @@ double Backend::ElapsedMilliseconds(void *start, void *end) {
     float milliseconds = 0;
     CheckCuda(cudaEventElapsedTime(&milliseconds, Handle(start), Handle(end)), "cudaEventElapsedTime");
     return milliseconds;
+}
+
+std::unique_ptr<RecordedGraph> Backend::NewGraph(int index) {
+    return std::make_unique<Graph>(index, &AllocatorOf(index));
 }
 
 void RegisterBackend() {

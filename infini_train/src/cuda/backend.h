@@ -49,6 +49,8 @@ public:
     void SynchronizeEvent(void *event) override;
     double ElapsedMilliseconds(void *start, void *end) override;
 
+    std::unique_ptr<RecordedGraph> NewGraph(int index) override;
+
 private:
     static constexpr int kStreamsPerPriority = 32;
     // Streams of a device besides its default one, made when first asked for.

@@ -177,7 +177,7 @@ void CachingAllocator::Deallocate(void *data, size_t /*bytes*/) noexcept {
 }
 
 void CachingAllocator::GiveBack(Block *block) {
-    if (!caches_) {
+    if (!caches_ && !graph_streams_.contains(block->stream)) {
         stats_.reserved -= block->bytes;
         void *const data = block->data;
         blocks_.erase(data);
@@ -214,6 +214,29 @@ void CachingAllocator::RecordUse(void *data, cudaStream_t stream) {
     const auto found = blocks_.find(data);
     if (found != blocks_.end() && found->second->stream != stream) {
         found->second->other_streams.insert(stream);
+    }
+}
+
+void CachingAllocator::KeepFor(cudaStream_t stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    graph_streams_.insert(stream);
+}
+
+void CachingAllocator::Inherit(cudaStream_t stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    graph_streams_.erase(stream);
+    for (auto &[data, block] : blocks_) {
+        if (block->stream == stream) {
+            block->stream = nullptr;
+        }
+        block->other_streams.erase(stream);
+    }
+    for (const bool is_small : {false, true}) {
+        PoolOf(nullptr, is_small).merge(PoolOf(stream, is_small));
+        pools_.erase({stream, is_small});
+    }
+    if (!caches_) {
+        ReleaseSegments();
     }
 }
 
@@ -255,6 +278,9 @@ void CachingAllocator::ProcessPending(bool wait) {
 void CachingAllocator::ReleaseSegments() {
     ProcessPending(true);
     for (auto &[key, pool] : pools_) {
+        if (graph_streams_.contains(key.first)) {
+            continue;
+        }
         for (auto it = pool.begin(); it != pool.end();) {
             Block *const block = *it;
             if (block->previous != nullptr || block->next != nullptr) {

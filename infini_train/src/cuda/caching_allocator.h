@@ -38,6 +38,11 @@ public:
     /// The block that begins at `data` is used on `stream`, too: given back, it waits for what is queued there by then.
     void RecordUse(void *data, cudaStream_t stream);
 
+    /// A graph uses what is allocated on `stream` again and again: it stays the stream's, even if it was given back.
+    void KeepFor(cudaStream_t stream);
+    /// The device's default stream gets what `stream` has; all that used it is done.
+    void Inherit(cudaStream_t stream);
+
 private:
     struct Block {
         char *data = nullptr;
@@ -81,6 +86,7 @@ private:
     mutable std::mutex mutex_;
     std::map<std::pair<cudaStream_t, bool>, Pool> pools_;
     std::unordered_map<void *, std::unique_ptr<Block>> blocks_;
+    std::set<cudaStream_t> graph_streams_;
     std::deque<Pending> pending_;
     std::vector<cudaEvent_t> free_events_;
     MemoryStats stats_;

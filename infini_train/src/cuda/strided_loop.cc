@@ -40,14 +40,15 @@ StridedLoop::StridedLoop(std::span<const int64_t> loop_dims, std::span<const Ope
 void StridedLoop::Merge() {
     int kept = 0;
     for (int d = 1; d < ndim; ++d) {
+        const int64_t length = dims[d];
         bool merges = true;
         for (int k = 0; k < num_operands; ++k) {
-            merges &= strides[k][kept] == strides[k][d] * dims[d];
+            merges &= strides[k][kept] == strides[k][d] * length;
         }
         if (merges) {
-            dims[kept] *= dims[d];
+            dims[kept] *= length;
         } else {
-            dims[++kept] = dims[d];
+            dims[++kept] = length;
         }
         for (int k = 0; k < num_operands; ++k) {
             strides[k][kept] = strides[k][d];

@@ -25,10 +25,20 @@
 
 // The same for `void RegisterGemmCuda()`, in a build with CUDA.
 #define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V) \
+    V(ChannelSum)                            \
+    V(ClipGrad)                              \
     V(Dropout)                               \
     V(Elementwise)                           \
     V(Fill)                                  \
-    V(Finite)
+    V(Finite)                                \
+    V(Indexing)                              \
+    V(Loss)                                  \
+    V(Matmul)                                \
+    V(Normalization)                         \
+    V(Optimizer)                             \
+    V(Reduction)                             \
+    V(Softmax)                               \
+    V(Transform)
 
 namespace infini_train::kernels {
 

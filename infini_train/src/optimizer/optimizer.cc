@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "infini_train/include/autograd/grad_mode.h"
+#include "infini_train/include/core/device_graph.h"
 #include "infini_train/include/tensor.h"
 
 #include "infini_train/src/autograd/hook_runner.h"
@@ -168,6 +169,12 @@ void Optimizer::RunHook(const OptimizerHook &hook, const internal::HookState &st
 }
 
 void Optimizer::Step() {
+    if (DeviceGraph::IsCapturing()) {
+        Throw<ValueError>(
+            "{}: Step: expected no capture of a DeviceGraph around it, which would keep this step's learning "
+            "rate; take the step after each Replay()",
+            type_);
+    }
     const autograd::NoGradGuard no_grad;
     OptimizerHooks &global = GlobalOptimizerHooks();
     const uint64_t last_id = internal::LatestHookId();

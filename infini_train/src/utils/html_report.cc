@@ -99,9 +99,10 @@ Json Histograms(const MeasurementSeries &series, size_t most) {
     Json rows = Json::array();
     for (const TensorStatistics *s : shown) {
         std::vector<HistogramBin> bins;
-        std::copy_if(s->histogram.begin(), s->histogram.end(), std::back_inserter(bins), [&](const HistogramBin &bin) {
+        const auto is_shown = [low = low, high = high](const HistogramBin &bin) {
             return bin.high >= low && bin.low <= high && (bin.low != 0 || bin.high != 0);
-        });
+        };
+        std::copy_if(s->histogram.begin(), s->histogram.end(), std::back_inserter(bins), is_shown);
         std::vector<double> counts = Rebin(bins, low, high, kBins);
         for (double &count : counts) {
             count /= static_cast<double>(std::max<int64_t>(s->Finite(), 1));

@@ -21,7 +21,7 @@ void TensorBoardSink::Write(const MonitorStep &step) {
     }
     for (const auto &[series, s] : step.measurements) {
         const std::string quantity = ToString(series->quantity);
-        const auto scalar = [&](const char *what, double value) {
+        const auto scalar = [&, &series = series](const char *what, double value) {
             writer_.AddScalar(quantity + "_" + what + "/" + series->name, value, step.step);
         };
         scalar("mean", s->mean);

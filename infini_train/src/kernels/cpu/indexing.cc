@@ -12,6 +12,7 @@
 #include "infini_train/include/core/parallel.h"
 
 #include "infini_train/src/kernels/cpu/rows.h"
+#include "infini_train/src/kernels/element_size.h"
 #include "infini_train/src/kernels/registry.h"
 
 namespace infini_train::cpu {
@@ -55,7 +56,7 @@ void GatherKernel(TensorRef output, ConstTensorRef input, ConstTensorRef index, 
     const int64_t out_step = output.strides[last];
     const int64_t in_step = base_strides[static_cast<size_t>(last)];
     const int64_t index_step = index.strides[last];
-    DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
+    kernels::DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
         ParallelFor(0, output.num_elements, kGrainLookups, [&](int64_t begin, int64_t end) {
             ForEachRow<3>(output.Dims(), {output.strides, base_strides.data(), index.strides}, begin, end,
                           [&](const auto &offsets, int64_t count) {

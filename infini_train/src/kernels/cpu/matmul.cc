@@ -1,61 +1,20 @@
 #include "infini_train/src/kernels/matmul.h"
 
 #include <algorithm>
-#include <vector>
+#include <cstddef>
 
 #include "infini_train/include/core/parallel.h"
 #include "infini_train/include/dtype_dispatch.h"
 
 #include "infini_train/src/kernels/cpu/gemm.h"
+#include "infini_train/src/kernels/matmul_layout.h"
 #include "infini_train/src/kernels/registry.h"
 
 namespace infini_train::cpu {
 namespace {
 
-struct Matrix {
-    bool transposed;
-    int64_t ld;
-};
-
-// Which way a (rows, columns) matrix lies in memory.
-Matrix LayoutOf(const ConstTensorRef &x) {
-    const int64_t rows = x.dims[x.ndim - 2], columns = x.dims[x.ndim - 1];
-    const int64_t row = x.strides[x.ndim - 2], column = x.strides[x.ndim - 1];
-    if (columns <= 1 || (column == 1 && (rows <= 1 || row >= columns))) {
-        // With one column any stride from row to row is a leading dimension; with one row there is no such stride.
-        return {false, std::max({rows > 1 ? row : 0, columns, int64_t{1}})};
-    }
-    return {true, std::max({column, rows, int64_t{1}})};
-}
-
-// The batch dimensions of all three operands, neighbours merged where every operand allows it.
-struct Batch {
-    std::vector<int64_t> dims, output, a, b;
-
-    Batch(const TensorRef &y, const ConstTensorRef &x, const ConstTensorRef &w) {
-        for (int i = 0; i + 2 < y.ndim; ++i) {
-            const int64_t n = y.dims[i];
-            if (n == 1) {
-                continue;
-            }
-            if (!dims.empty() && output.back() == n * y.strides[i] && a.back() == n * x.strides[i] &&
-                b.back() == n * w.strides[i]) {
-                dims.back() *= n;
-                output.back() = y.strides[i];
-                a.back() = x.strides[i];
-                b.back() = w.strides[i];
-            } else {
-                dims.push_back(n);
-                output.push_back(y.strides[i]);
-                a.push_back(x.strides[i]);
-                b.push_back(w.strides[i]);
-            }
-        }
-    }
-};
-
 template <typename T>
-void RunBatches(const Batch &batch, size_t level, BatchedGemmArgs<T> args) {
+void RunBatches(const kernels::MatmulBatch &batch, size_t level, BatchedGemmArgs<T> args) {
     if (level + 1 == batch.dims.size()) {
         args.batch = batch.dims[level];
         args.stride_a = batch.a[level];
@@ -74,7 +33,7 @@ void RunBatches(const Batch &batch, size_t level, BatchedGemmArgs<T> args) {
 
 template <typename T>
 void MatmulOf(TensorRef output, ConstTensorRef a, ConstTensorRef b, ConstTensorRef bias) {
-    const Matrix left = LayoutOf(a), right = LayoutOf(b);
+    const kernels::MatrixLayout left(a), right(b);
     BatchedGemmArgs<T> args;
     GemmArgs<T> &gemm = args.gemm;
     gemm.m = a.dims[a.ndim - 2];
@@ -89,7 +48,7 @@ void MatmulOf(TensorRef output, ConstTensorRef a, ConstTensorRef b, ConstTensorR
     gemm.c = output.Data<T>();
     gemm.ldc = std::max<int64_t>(gemm.n, 1);
     gemm.bias = bias.Data<T>();
-    const Batch batch(output, a, b);
+    const kernels::MatmulBatch batch(output, a, b);
     if (batch.dims.empty()) {
         Gemm(gemm);
     } else {

@@ -12,6 +12,7 @@
 
 #include "infini_train/src/kernels/cpu/rows.h"
 #include "infini_train/src/kernels/cpu/simd_targets.h"
+#include "infini_train/src/kernels/element_size.h"
 #include "infini_train/src/kernels/registry.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -104,7 +105,7 @@ void MaskedFillKernel(TensorRef output, ConstTensorRef input, ConstTensorRef mas
     }
     const int64_t in_stride = dims.empty() ? 1 : strides[1][dims.size() - 1];
     const int64_t mask_stride = dims.empty() ? 1 : strides[2][dims.size() - 1];
-    DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
+    kernels::DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
         const auto select_row = SelectRowKernel<T>();
         const T bits = BitsOf<T>(value, output.dtype);
         const auto grain = kGrainBytes / static_cast<int64_t>(sizeof(T));
@@ -137,7 +138,7 @@ void TriangleKernel(TensorRef output, ConstTensorRef input, int64_t diagonal, bo
     const int64_t rows = output.dims[output.ndim - 2];
     const int64_t columns = output.dims[output.ndim - 1];
     const int64_t in_stride = input.strides[input.ndim - 1];
-    DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
+    kernels::DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
         const int64_t grain = std::max<int64_t>(1, kGrainBytes / static_cast<int64_t>(sizeof(T)) / columns);
         ParallelFor(0, output.num_elements / columns, grain, [&](int64_t begin, int64_t end) {
             int64_t row = begin % rows;

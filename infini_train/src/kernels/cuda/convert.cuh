@@ -41,7 +41,9 @@ __device__ __forceinline__ To Convert(From value) {
 
 /// How many elements a thread takes at a time in the type that a kernel computes in; uint64 isn't worth the code.
 template <typename C>
-inline constexpr int kGroupLength = std::is_same_v<C, uint64_t> ? 1 : sizeof(C) == 4 ? 8 : 4;
+inline constexpr int kGroupLength = std::is_same_v<C, uint64_t> ? 1
+                                    : sizeof(C) == 4            ? 8
+                                                                : 4;
 
 /// The data types that LoadGroup and StoreGroup take for groups of kGroupLength<C>; single elements are of any type.
 template <typename C>
@@ -143,8 +145,8 @@ __device__ __forceinline__ void StoreGroup(void *data, DataType dtype, int64_t o
 
 #undef INFINI_TRAIN_DEVICE_TYPES
 
-/// Calls `body` with the type that elements of `dtype` go through when they are converted without a loss: float, double,
-/// int64_t or uint64_t.
+/// Calls `body` with the type that elements of `dtype` go through when they are converted without a loss: float,
+/// double, int64_t or uint64_t.
 template <typename F>
 void VisitWide(DataType dtype, F &&body) {
     switch (dtype) {

@@ -1,9 +1,8 @@
-#include "infini_train/src/kernels/cuda/copy.h"
-
 #include <algorithm>
 #include <type_traits>
 #include <utility>
 
+#include "infini_train/src/kernels/cuda/copy.h"
 #include "infini_train/src/kernels/cuda/elementwise.cuh"
 
 namespace infini_train::cuda {

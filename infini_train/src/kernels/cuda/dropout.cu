@@ -1,15 +1,15 @@
 // Dropout and its reverse.
 
-#include "infini_train/src/kernels/dropout.h"
-
 #include <cmath>
 #include <type_traits>
 
 #include "infini_train/include/core/philox.h"
 
 #include "infini_train/src/kernels/cuda/launch.cuh"
+#include "infini_train/src/kernels/cuda/random_shift.cuh"
 #include "infini_train/src/kernels/cuda/types.cuh"
 #include "infini_train/src/kernels/cuda/vector.cuh"
+#include "infini_train/src/kernels/dropout.h"
 #include "infini_train/src/kernels/registry.h"
 
 namespace infini_train::cuda {
@@ -36,7 +36,8 @@ __device__ __forceinline__ T Scaled(T value, bool kept, Accumulate<T> scale) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kBlock) DropoutKernel(DropoutArguments<T> arguments, Generator::State state) {
+__global__ void __launch_bounds__(kBlock) DropoutKernel(DropoutArguments<T> arguments, RandomState random) {
+    const Generator::State state = random.Get();
     const int64_t num_blocks = (arguments.num_elements + kFour - 1) / kFour;
     for (int64_t block = GridIndex(); block < num_blocks; block += GridStep()) {
         const auto words = PhiloxBlock(state.seed, state.stream, state.offset + static_cast<uint64_t>(block));
@@ -67,9 +68,8 @@ __global__ void __launch_bounds__(kBlock) DropoutKernel(DropoutArguments<T> argu
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kBlock)
-    MaskScaleKernel(T *output, const T *input, const uint8_t *mask, int64_t num_elements, Accumulate<T> scale,
-                    bool is_aligned) {
+__global__ void __launch_bounds__(kBlock) MaskScaleKernel(T *output, const T *input, const uint8_t *mask,
+                                                          int64_t num_elements, Accumulate<T> scale, bool is_aligned) {
     const int64_t num_blocks = (num_elements + kFour - 1) / kFour;
     for (int64_t block = GridIndex(); block < num_blocks; block += GridStep()) {
         const int64_t first = block * kFour;
@@ -105,7 +105,7 @@ void DropoutForwardKernel(TensorRef output, TensorRef mask, ConstTensorRef input
             drops_all,
             IsAligned(output.data) && IsAligned(input.data) && IsAligned(mask.data, kFour)};
         Launch("DropoutForward", {GridFor((output.num_elements + kFour - 1) / kFour)}, DropoutKernel<T>, arguments,
-               state);
+               RandomState(state));
     });
 }
 

@@ -1,9 +1,8 @@
 // Two operands; the other files of the family are registered here, too.
 
-#include "infini_train/src/kernels/cuda/elementwise.cuh"
-
 #include <type_traits>
 
+#include "infini_train/src/kernels/cuda/elementwise.cuh"
 #include "infini_train/src/kernels/cuda/elementwise_families.h"
 #include "infini_train/src/kernels/functors.h"
 #include "infini_train/src/kernels/registry.h"

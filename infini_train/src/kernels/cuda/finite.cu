@@ -1,11 +1,10 @@
-#include "infini_train/src/kernels/finite.h"
-
 #include <type_traits>
 
 #include "infini_train/src/kernels/cuda/convert.cuh"
 #include "infini_train/src/kernels/cuda/reduce.cuh"
 #include "infini_train/src/kernels/cuda/scratch.cuh"
 #include "infini_train/src/kernels/cuda/strides.cuh"
+#include "infini_train/src/kernels/finite.h"
 #include "infini_train/src/kernels/registry.h"
 
 namespace infini_train::cuda {
@@ -49,8 +48,8 @@ void Find(const char *data, DataType dtype, StridedLoop loop, int *kinds) {
         loop.num_elements /= kLength;
         loop.strides[0][0] *= kLength;
     }
-    Launch("FindNonFinite", {GridFor(loop.num_elements)}, FindKernel<C, kLength>, data, dtype, Offsets<1, uint32_t>(loop),
-           static_cast<uint32_t>(loop.num_elements), kinds);
+    Launch("FindNonFinite", {GridFor(loop.num_elements)}, FindKernel<C, kLength>, data, dtype,
+           Offsets<1, uint32_t>(loop), static_cast<uint32_t>(loop.num_elements), kinds);
 }
 
 int FindNonFiniteKernel(ConstTensorRef input) {
@@ -64,7 +63,8 @@ int FindNonFiniteKernel(ConstTensorRef input) {
     const auto run = [&]<typename C>(std::type_identity<C>) {
         ForEachSmall(loop, [&](const StridedLoop &piece, const int64_t *begin) {
             const char *const data = input.Data<char>() + begin[0] * static_cast<int64_t>(SizeOf(input.dtype));
-            if (piece.ndim == 1 && piece.strides[0][0] == 1 && piece.dims[0] % kGroupLength<C> == 0 && IsAligned(data)) {
+            if (piece.ndim == 1 && piece.strides[0][0] == 1 && piece.dims[0] % kGroupLength<C> == 0 &&
+                IsAligned(data)) {
                 Find<C, kGroupLength<C>>(data, input.dtype, piece, kinds.As<int>());
             } else {
                 Find<C, 1>(data, input.dtype, piece, kinds.As<int>());

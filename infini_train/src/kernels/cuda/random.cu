@@ -1,5 +1,3 @@
-#include "infini_train/src/kernels/cuda/random.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +7,8 @@
 #include "infini_train/include/core/philox.h"
 
 #include "infini_train/src/kernels/cuda/convert.cuh"
+#include "infini_train/src/kernels/cuda/random.h"
+#include "infini_train/src/kernels/cuda/random_shift.cuh"
 #include "infini_train/src/kernels/cuda/strides.cuh"
 #include "infini_train/src/kernels/uniform_range.h"
 
@@ -92,8 +92,9 @@ struct IntDraw {
 template <typename Draw>
 __global__ void __launch_bounds__(kBlock)
     DrawKernel(void *output, DataType dtype, Offsets<1, uint64_t> offsets, bool is_contiguous, int64_t num_elements,
-               Generator::State state, Draw draw) {
+               RandomState random, Draw draw) {
     constexpr int kCount = Draw::kCount;
+    const Generator::State state = random.Get();
     const int64_t num_blocks = (num_elements + kCount - 1) / kCount;
     for (int64_t block = GridIndex(); block < num_blocks; block += GridStep()) {
         typename Draw::Type values[kCount];
@@ -120,7 +121,7 @@ void RunDraw(const char *name, const TensorRef &output, const Generator::State &
     const StridedLoop loop(output.Dims(), {{output.Dims(), output.strides}});
     const int64_t blocks = (loop.num_elements + Draw::kCount - 1) / Draw::kCount;
     Launch(name, {GridFor(blocks)}, DrawKernel<Draw>, output.data, output.dtype, Offsets<1, uint64_t>(loop),
-           loop.IsContiguous(0), loop.num_elements, state, draw);
+           loop.IsContiguous(0), loop.num_elements, RandomState(state), draw);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ struct Chunk {
     int count;
 };
 
-/// Calls `launch(const Chunk<T> &chunk, size_t first)` for one chunk of the list after the other; `first` is the place of
-/// the chunk's first item in the list.
+/// Calls `launch(const Chunk<T> &chunk, size_t first)` for one chunk of the list after the other; `first` is the place
+/// of the chunk's first item in the list.
 template <typename T, typename F>
 void Upload(std::span<const T> list, F &&launch) {
     Chunk<T> chunk{};

@@ -36,7 +36,8 @@ struct FastDivider<uint32_t> {
     }
 };
 
-/// From an element's number in a StridedLoop to the offsets, in elements, of its operands; for kernels to take by value.
+/// From an element's number in a StridedLoop to the offsets, in elements, of its operands; for kernels to take by
+/// value.
 template <int kOperands, typename IndexType>
 struct Offsets {
     using Index = IndexType;  ///< uint32_t or uint64_t

@@ -22,8 +22,8 @@ inline constexpr bool kIsFloating = kIsHalf<T> || std::is_floating_point_v<T>;
 
 /// What sums and formulas are computed in: float for floats up to 32 bits, double for double, int64_t for integers.
 template <typename T>
-using Accumulate = std::conditional_t<std::is_same_v<T, double>, double,
-                                      std::conditional_t<kIsFloating<T>, float, int64_t>>;
+using Accumulate =
+    std::conditional_t<std::is_same_v<T, double>, double, std::conditional_t<kIsFloating<T>, float, int64_t>>;
 
 template <typename T>
 __device__ __forceinline__ Accumulate<T> Load(T value) {

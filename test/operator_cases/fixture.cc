@@ -1,14 +1,12 @@
-#include "test/operator_cases/fixtures.h"
+#include "test/operator_cases/fixture.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <optional>
 #include <regex>
-#include <vector>
 
 #include "infini_train/include/autograd/grad.h"
-#include "infini_train/include/common/error.h"
 #include "infini_train/include/io/safetensors.h"
 
 namespace infini_train::test {
@@ -46,7 +44,7 @@ const Fixtures &AllFixtures() {
     return all;
 }
 
-TensorList Inputs(const Fixture &fixture, DataType dtype, bool strided, Device device) {
+TensorList Inputs(const Fixture &fixture, DataType dtype, Device device, bool strided) {
     TensorList inputs;
     for (size_t i = 0; i < fixture.inputs.size(); ++i) {
         const TensorPtr &from = fixture.inputs[i];

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <map>
-#include <ostream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -15,7 +14,7 @@
 
 namespace infini_train::test {
 
-/// What PyTorch computed for one row on one shape.
+/// What PyTorch computed in float64 for one row on one shape.
 struct Fixture {
     TensorList inputs, outputs, grad_outputs;
     std::map<size_t, TensorPtr> grad_inputs;
@@ -25,27 +24,23 @@ struct Fixture {
 using Fixtures = std::map<std::string, std::map<std::string, Fixture>>;
 const Fixtures &AllFixtures();
 
-/// The inputs of a fixture anew, in a data type where they are floats, on a device; those with a gradient require one.
-/// `strided` ones lie with gaps.
-TensorList Inputs(const Fixture &fixture, DataType dtype = DataType::kFLOAT64, bool strided = false,
-                  Device device = {});
+/// The inputs of a fixture anew, in a data type where they are floats, with gaps between their elements if `strided`;
+/// those with a gradient require one.
+TensorList Inputs(const Fixture &fixture, DataType dtype = DataType::kFLOAT64, Device device = {},
+                  bool strided = false);
 
 struct Result {
     TensorList outputs;
     std::map<size_t, TensorPtr> grad_inputs;
 };
 
-/// The row's outputs, and the gradients of the inputs that require one.
+/// Runs a row forward and, from the fixture's gradients of the outputs, backward.
 Result RunRow(const OperatorRow &row, const Fixture &fixture, const TensorList &inputs);
 
 /// |actual - expected| <= tolerance * (1 + |expected|) everywhere; NaN matches NaN.
 ::testing::AssertionResult Near(const TensorPtr &actual, const TensorPtr &expected, double tolerance);
 
-/// For GoogleTest's messages.
-inline void PrintTo(const OperatorRow &row, std::ostream *stream) {
-    *stream << row.name;
-}
-/// A row's name in GoogleTest's alphabet.
+/// A row's name as GoogleTest wants it.
 std::string TestName(const ::testing::TestParamInfo<OperatorRow> &info);
 
 }  // namespace infini_train::test
