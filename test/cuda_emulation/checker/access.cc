@@ -121,6 +121,9 @@ void CheckGlobal(const Access &access, uint16_t thread) {
     if ((all & kAddressable) == 0) {
         Fail(Defect::kOutOfBounds, access, "outside an allocation, or in one that was freed", cudaErrorIllegalAddress);
     }
+    if (DeviceOf(access.address) != CurrentKernelDevice()) {
+        Fail(Defect::kIllegalAddress, access, "of another device's memory", cudaErrorIllegalAddress);
+    }
     if ((!access.is_write || access.is_atomic) && (all & kInitialised) == 0) {
         AddReport(Defect::kUninitialised, access.pc, Describe(access) + " of global memory that nobody wrote");
     }

@@ -150,12 +150,15 @@ INSTANTIATE_TEST_SUITE_P(All, CorrectTest, ::testing::ValuesIn(AllCorrect()),
 // ---- The host's -----------------------------------------------------------------------------------------------------
 
 TEST(HostFaults, TouchesDeviceMemory) {
+    const Options before = CurrentOptions();
+    CurrentOptions().guard_every = 1;
     const Buffer<int> buffer(std::vector<int>{1, 2, 3});
     EXPECT_EQ(*static_cast<volatile int *>(buffer.data() + 1), 2);
     const auto reports = cuda_emulation::TakeReports();
     ASSERT_EQ(reports.size(), 1U);
     EXPECT_EQ(reports[0].defect, Defect::kHostAccess);
     EXPECT_EQ(reports[0].kernel, "");
+    CurrentOptions() = before;
 }
 
 TEST(HostFaults, FreesTwice) {

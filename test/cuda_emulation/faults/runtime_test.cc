@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include "test/cuda_emulation/checker/checker.h"
 #include "test/cuda_emulation/faults/buffer.h"
 #include "test/cuda_emulation/faults/launches.h"
 #include "test/cuda_emulation/runtime/options.h"
@@ -156,6 +157,28 @@ TEST(Streams, TheDefaultOneWaitsForBlockingOnes) {
     ASSERT_EQ(cudaStreamSynchronize(blocking), cudaSuccess);
     EXPECT_EQ(values.Values(), std::vector<int>(kCount, 37));
     EXPECT_EQ(cudaStreamDestroy(blocking), cudaSuccess);
+}
+
+TEST(Devices, HaveStreamsAndMemoryOfTheirOwn) {
+    int count = 0;
+    ASSERT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+    ASSERT_EQ(count, 2);
+    EXPECT_EQ(cudaSetDevice(2), cudaErrorInvalidDevice);
+    const Buffer<int> first(std::vector<int>(kCount, 1));
+    const Stream of_first;
+    ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+    const Buffer<int> second(kCount);
+    EXPECT_EQ(LaunchAffine(second.data(), kCount, 1, 1, of_first.handle), cudaErrorInvalidResourceHandle);
+    // Between devices a copy needs no help of the host's.
+    ASSERT_EQ(cudaMemcpy(second.data(), first.data(), kCount * sizeof(int), cudaMemcpyDeviceToDevice), cudaSuccess);
+    ASSERT_EQ(LaunchAffine(second.data(), kCount, 1, 1, nullptr), cudaSuccess);
+    EXPECT_EQ(second.Values(), std::vector<int>(kCount, 2));
+    (void)LaunchAffine(first.data(), kCount, 1, 1, nullptr);
+    (void)cudaDeviceSynchronize();
+    const auto reports = cuda_emulation::TakeReports();
+    EXPECT_EQ(reports.size(), cuda_emulation::checker::IsActive() ? 1U : 0U);
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    (void)cudaGetLastError();
 }
 
 TEST(Graphs, ReplayWhatTwoStreamsDid) {

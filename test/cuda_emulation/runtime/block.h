@@ -23,6 +23,7 @@ struct Block {
     uint32_t in_barrier = 0;
     const Closure *call = nullptr;
     const void *kernel = nullptr;
+    int device = 0;
     void *scheduler = nullptr;  // where the scheduler goes on
     DeviceThread *current = nullptr;
     bool is_exchanging = false;

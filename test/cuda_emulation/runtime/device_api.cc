@@ -154,21 +154,25 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 }
 
 cudaError_t cudaGetDeviceCount(int *count) {
-    *count = 1;
+    *count = kNumDevices;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device) {
-    *device = 0;
+    *device = CurrentDevice();
     return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
-    return Return(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+    if (device < 0 || device >= kNumDevices) {
+        return Return(cudaErrorInvalidDevice);
+    }
+    SetCurrentDevice(device);
+    return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
-    return Return(device != 0 ? cudaErrorInvalidDevice : Attribute(attribute, value));
+    return Return(device < 0 || device >= kNumDevices ? cudaErrorInvalidDevice : Attribute(attribute, value));
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
@@ -180,12 +184,12 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
 cudaError_t cudaDeviceSynchronize() {
     CUDA_EMULATION_CALL();
     for (const StreamPtr &stream : AllStreams()) {
-        if (stream->capture != nullptr) {
+        if (stream->device == CurrentDevice() && stream->capture != nullptr) {
             stream->capture->is_valid = false;
             return Return(cudaErrorStreamCaptureUnsupported);
         }
     }
-    DrainAll();
+    DrainDevice(CurrentDevice());
     return Finish();
 }
 

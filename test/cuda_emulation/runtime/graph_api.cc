@@ -41,7 +41,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
     if (stream == nullptr) {
         return Return(cudaErrorInvalidResourceHandle);
     }
-    if (stream == FindStream(nullptr)) {
+    if (handle == nullptr) {
         return Return(cudaErrorStreamCaptureUnsupported);  // never the default stream
     }
     if (stream->capture != nullptr) {

@@ -47,10 +47,13 @@ cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, size_t 
     if (const cudaError_t error = CheckShape(config, kernel); error != cudaSuccess) {
         return Return(error);
     }
+    if (stream->device != CurrentDevice()) {
+        return Return(cudaErrorInvalidResourceHandle);
+    }
     if (argument_bytes > kMaxArgumentBytes) {
         return Return(cudaErrorInvalidValue);  // nvcc doesn't compile such a kernel
     }
-    const GridShape shape{config.gridDim, config.blockDim, config.dynamicSmemBytes, call_bytes};
+    const GridShape shape{config.gridDim, config.blockDim, config.dynamicSmemBytes, stream->device, call_bytes};
     Submit(stream, [=] {
         if (StickyError() == cudaSuccess) {
             const DeviceScope scope;

@@ -24,12 +24,19 @@ struct Allocation {
     size_t bytes;
 };
 
-std::map<const char *, Allocation> live;     // by address
-std::map<size_t, std::deque<char *>> freed;  // pages by size, the oldest first
+std::map<const char *, Allocation> live;  // by address
 std::map<const char *, size_t> pinned;
-size_t used = 0;  // of the arena
-size_t live_bytes = 0;
 int scopes = 0;
+bool is_open = false;  // to the host
+int closings = 0;
+
+constexpr size_t kDeviceBytes = kArenaBytes / kNumDevices;
+
+struct Device {
+    size_t used = 0;  // of its part of the arena
+    size_t live_bytes = 0;
+    std::map<size_t, std::deque<char *>> freed;  // pages by size, the oldest first
+} devices[kNumDevices];
 
 size_t RoundUp(size_t bytes, size_t to) {
     return (bytes + to - 1) / to * to;
@@ -48,14 +55,15 @@ auto Find(Map &map, const void *address) {
 }
 
 // Pages that were never used, with one before them that stays out of reach; else those that were freed longest ago.
-char *TakePages(size_t bytes) {
-    if (used + bytes + kPage < kArenaBytes) {
-        char *const pages = Arena() + used + kPage;
-        used += bytes + kPage;
+char *TakePages(int index, size_t bytes) {
+    Device &device = devices[index];
+    if (device.used + bytes + kPage < kDeviceBytes) {
+        char *const pages = Arena() + static_cast<size_t>(index) * kDeviceBytes + device.used + kPage;
+        device.used += bytes + kPage;
         return pages;
     }
-    const auto found = freed.find(bytes);
-    if (found == freed.end() || found->second.empty()) {
+    const auto found = device.freed.find(bytes);
+    if (found == device.freed.end() || found->second.empty()) {
         return nullptr;
     }
     char *const pages = found->second.front();
@@ -80,6 +88,10 @@ bool IsDevice(const void *address) {
     return static_cast<uintptr_t>(static_cast<const char *>(address) - Arena()) < kArenaBytes;
 }
 
+int DeviceOf(const void *address) {
+    return static_cast<int>(static_cast<size_t>(static_cast<const char *>(address) - Arena()) / kDeviceBytes);
+}
+
 bool IsAllocated(const void *address, size_t bytes) {
     const auto found = Find(live, address);
     return found != live.end() && static_cast<const char *>(address) + bytes <= found->first + found->second.bytes;
@@ -90,24 +102,24 @@ bool IsPinned(const void *address) {
     return found != pinned.end() && static_cast<const char *>(address) < found->first + found->second;
 }
 
-cudaError_t AllocateDevice(void **data, size_t bytes) {
+cudaError_t AllocateDevice(int device, void **data, size_t bytes) {
     *data = nullptr;
     const size_t page_bytes = RoundUp(std::max<size_t>(bytes, 1), kPage);
-    if (bytes > kArenaBytes || live_bytes + page_bytes > CurrentOptions().memory_bytes) {
+    if (bytes > kDeviceBytes || devices[device].live_bytes + page_bytes > CurrentOptions().memory_bytes) {
         return cudaErrorMemoryAllocation;
     }
-    char *const pages = TakePages(page_bytes);
+    char *const pages = TakePages(device, page_bytes);
     if (pages == nullptr) {
         return cudaErrorMemoryAllocation;
     }
     mprotect(pages, page_bytes, PROT_READ | PROT_WRITE);
     std::memset(pages, 0xFF, page_bytes);
-    if (scopes == 0) {
+    if (!is_open) {
         mprotect(pages, page_bytes, PROT_NONE);
     }
     char *const begin = pages + page_bytes - RoundUp(std::max<size_t>(bytes, 1), kAlignment);
     live[begin] = {pages, page_bytes, bytes};
-    live_bytes += page_bytes;
+    devices[device].live_bytes += page_bytes;
     checker::OnAllocate(begin, bytes);
     *data = begin;
     return cudaSuccess;
@@ -124,14 +136,15 @@ cudaError_t FreeDevice(void *data) {
     checker::OnFree(data, allocation.bytes);
     madvise(allocation.pages, allocation.page_bytes, MADV_DONTNEED);
     mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
-    freed[allocation.page_bytes].push_back(allocation.pages);
-    live_bytes -= allocation.page_bytes;
+    Device &device = devices[DeviceOf(data)];
+    device.freed[allocation.page_bytes].push_back(allocation.pages);
+    device.live_bytes -= allocation.page_bytes;
     return cudaSuccess;
 }
 
-void DeviceMemoryInfo(size_t *free, size_t *total) {
+void DeviceMemoryInfo(int device, size_t *free, size_t *total) {
     *total = CurrentOptions().memory_bytes;
-    *free = *total - live_bytes;
+    *free = *total - devices[device].live_bytes;
 }
 
 cudaError_t AllocatePinned(void **data, size_t bytes) {
@@ -153,14 +166,16 @@ cudaError_t FreePinned(void *data) {
 }
 
 DeviceScope::DeviceScope() {
-    if (scopes++ == 0) {
+    if (scopes++ == 0 && !is_open) {
         Protect(PROT_READ | PROT_WRITE);
+        is_open = true;
     }
 }
 
 DeviceScope::~DeviceScope() {
-    if (--scopes == 0) {
+    if (--scopes == 0 && ++closings % CurrentOptions().guard_every == 0) {
         Protect(PROT_NONE);
+        is_open = false;
     }
 }
 

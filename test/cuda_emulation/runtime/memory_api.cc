@@ -107,7 +107,7 @@ cudaError_t cudaMalloc(void **data, size_t bytes) {
     if (IsCaptureInTheWay()) {
         return Return(cudaErrorStreamCaptureUnsupported);
     }
-    return Return(AllocateDevice(data, bytes));
+    return Return(AllocateDevice(CurrentDevice(), data, bytes));
 }
 
 cudaError_t cudaFree(void *data) {
@@ -144,7 +144,7 @@ cudaError_t cudaFreeHost(void *data) {
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     CUDA_EMULATION_CALL();
-    DeviceMemoryInfo(free, total);
+    DeviceMemoryInfo(CurrentDevice(), free, total);
     return cudaSuccess;
 }
 

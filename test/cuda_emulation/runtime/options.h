@@ -5,6 +5,8 @@
 
 namespace cuda_emulation {
 
+inline constexpr int kNumDevices = 2;
+
 /// The order of blocks, warps and lanes.
 enum class Order { kForward, kReverse, kRandom };
 
@@ -13,9 +15,12 @@ struct Options {
     uint64_t seed = 1;
     /// Queued work runs when something waits for it, rather than at once.
     bool lazy_streams = false;
-    size_t memory_bytes = size_t{4} << 30;
-    int shared_bytes = 227 * 1024;  ///< what a block may ask for
-    int multiprocessors = 4;        ///< few, so that loops over the grid loop
+    /// Device memory is closed to the host after one in so many calls that touch it; closing takes longer than a
+    /// kernel.
+    int guard_every = 7;
+    size_t memory_bytes = size_t{4} << 30;  ///< of a device
+    int shared_bytes = 227 * 1024;          ///< what a block may ask for
+    int multiprocessors = 4;                ///< few, so that loops over the grid loop
 };
 
 /// As the environment says: INFINI_TRAIN_EMULATION=plain, reverse or random, with INFINI_TRAIN_EMULATION_SEED. Tests

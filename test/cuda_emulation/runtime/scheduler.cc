@@ -164,6 +164,7 @@ void AbandonKernel() {
 
 void RunGrid(const void *kernel, const GridShape &shape, const Closure &call) {
     block.kernel = kernel;
+    block.device = shape.device;
     block.call = &call;
     block.is_abandoned = false;
     cuda_emulation_block_dim = shape.block;
@@ -191,6 +192,10 @@ DeviceThread *CurrentThread() {
 
 const void *CurrentKernel() {
     return block.kernel;
+}
+
+int CurrentKernelDevice() {
+    return block.device;
 }
 
 bool IsExchanging() {

@@ -31,6 +31,7 @@ struct GridShape {
     dim3 grid;
     dim3 block;
     size_t shared_bytes;
+    int device;
     size_t call_bytes;  // of the call with its arguments
 };
 
@@ -40,6 +41,7 @@ void RunGrid(const void *kernel, const GridShape &shape, const Closure &call);
 /// The running thread and its kernel; null while the host runs.
 DeviceThread *CurrentThread();
 const void *CurrentKernel();
+int CurrentKernelDevice();
 std::string Describe(const DeviceThread &thread);
 
 /// Whether the running thread hands over data in a meeting, rather than run the kernel.

@@ -8,9 +8,22 @@
 namespace cuda_emulation {
 namespace {
 
-const StreamPtr &DefaultStream() {
-    static const StreamPtr stream = std::make_shared<Stream>();
-    return stream;
+thread_local int current_device = 0;
+
+const std::vector<StreamPtr> &DefaultStreams() {
+    static const std::vector<StreamPtr> streams = [] {
+        std::vector<StreamPtr> made;
+        for (int device = 0; device < kNumDevices; ++device) {
+            made.push_back(std::make_shared<Stream>());
+            made.back()->device = device;
+        }
+        return made;
+    }();
+    return streams;
+}
+
+const StreamPtr &DefaultStream(int device) {
+    return DefaultStreams()[static_cast<size_t>(device)];
 }
 
 std::map<cudaStream_t, StreamPtr> &Streams() {
@@ -38,9 +51,17 @@ void RunSome() {
 
 }  // namespace
 
+int CurrentDevice() {
+    return current_device;
+}
+
+void SetCurrentDevice(int device) {
+    current_device = device;
+}
+
 StreamPtr FindStream(cudaStream_t handle) {
     if (handle == nullptr || handle == cudaStreamLegacy) {
-        return DefaultStream();
+        return DefaultStream(current_device);
     }
     const auto found = Streams().find(handle);
     return found == Streams().end() ? nullptr : found->second;
@@ -49,6 +70,7 @@ StreamPtr FindStream(cudaStream_t handle) {
 cudaStream_t NewStream(bool is_blocking) {
     auto stream = std::make_shared<Stream>();
     stream->is_blocking = is_blocking;
+    stream->device = current_device;
     const auto handle = reinterpret_cast<cudaStream_t>(stream.get());
     Streams()[handle] = std::move(stream);
     return handle;
@@ -66,7 +88,7 @@ bool DeleteStream(cudaStream_t handle) {
 }
 
 std::vector<StreamPtr> AllStreams() {
-    std::vector<StreamPtr> streams = {DefaultStream()};
+    std::vector<StreamPtr> streams = DefaultStreams();
     for (const auto &[handle, stream] : Streams()) {
         streams.push_back(stream);
     }
@@ -80,14 +102,14 @@ void Submit(const StreamPtr &stream, Work work) {
         stream->is_joined = false;
         return;
     }
-    if (stream == DefaultStream()) {
+    if (stream == DefaultStream(stream->device)) {
         for (const StreamPtr &other : AllStreams()) {
-            if (other->is_blocking && other->capture == nullptr) {
+            if (other->device == stream->device && other->is_blocking && other->capture == nullptr) {
                 Await(stream.get(), other);
             }
         }
     } else if (stream->is_blocking) {
-        Await(stream.get(), DefaultStream());
+        Await(stream.get(), DefaultStream(stream->device));
     }
     Push(stream.get(), std::move(work));
     if (!CurrentOptions().lazy_streams) {
@@ -113,6 +135,14 @@ void Drain(const StreamPtr &stream) {
 void DrainAll() {
     for (const StreamPtr &stream : AllStreams()) {
         Drain(stream);
+    }
+}
+
+void DrainDevice(int device) {
+    for (const StreamPtr &stream : AllStreams()) {
+        if (stream->device == device) {
+            Drain(stream);
+        }
     }
 }
 

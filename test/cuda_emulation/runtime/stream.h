@@ -22,7 +22,8 @@ struct Stream {
     std::deque<Work> queue;
     uint64_t issued = 0;
     uint64_t done = 0;
-    bool is_blocking = true;  // waits for the default stream, and it for this one
+    int device = 0;
+    bool is_blocking = true;  // waits for the device's default stream, and it for this one
     std::shared_ptr<Graph> capture;
     bool is_origin = false;  // where the capture began
     uint64_t captured = 0;   // nodes of this stream
@@ -39,11 +40,15 @@ struct Event {
     bool has_timing = true;
 };
 
+/// The device of this thread's calls.
+int CurrentDevice();
+void SetCurrentDevice(int device);
+
 /// The stream of a handle, null for one that doesn't exist.
 StreamPtr FindStream(cudaStream_t handle);
 cudaStream_t NewStream(bool is_blocking);
 bool DeleteStream(cudaStream_t handle);
-/// Every stream, the default one among them.
+/// Every stream, the default ones among them.
 std::vector<StreamPtr> AllStreams();
 
 /// Queues work, or runs it at once unless streams are lazy; a stream that captures collects it.
@@ -53,6 +58,7 @@ void Submit(const StreamPtr &stream, Work work);
 void RunUntil(Stream *stream, uint64_t sequence);
 void Drain(const StreamPtr &stream);
 void DrainAll();
+void DrainDevice(int device);
 
 /// For somebody who asks whether the stream has come that far: lazy streams do a little of their work first, or none.
 bool HasDone(const StreamPtr &stream, uint64_t sequence);
