@@ -18,6 +18,8 @@ set(INFINI_TRAIN_CUDA_SOURCES
 
 # Kernels, a file a family.
 set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
+    src/kernels/cuda/attention_backward.cu
+    src/kernels/cuda/attention_forward.cu
     src/kernels/cuda/clip_grad.cu
     src/kernels/cuda/copy.cu
     src/kernels/cuda/dropout.cu
@@ -32,9 +34,12 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/matmul_integer.cu
     src/kernels/cuda/normalization.cu
     src/kernels/cuda/optimizer.cu
+    src/kernels/cuda/pooling.cu
     src/kernels/cuda/random.cu
     src/kernels/cuda/random_shift.cu
     src/kernels/cuda/reduction.cu
+    src/kernels/cuda/rotary.cu
     src/kernels/cuda/softmax.cu
+    src/kernels/cuda/swiglu.cu
     src/kernels/cuda/transform.cu
 )

@@ -25,6 +25,7 @@
 
 // The same for `void RegisterGemmCuda()`, in a build with CUDA.
 #define INFINI_TRAIN_CUDA_KERNEL_FAMILIES(V) \
+    V(Attention)                             \
     V(ChannelSum)                            \
     V(ClipGrad)                              \
     V(Dropout)                               \
@@ -36,8 +37,11 @@
     V(Matmul)                                \
     V(Normalization)                         \
     V(Optimizer)                             \
+    V(Pooling)                               \
     V(Reduction)                             \
+    V(Rotary)                                \
     V(Softmax)                               \
+    V(SwiGlu)                                \
     V(Transform)
 
 namespace infini_train::kernels {
