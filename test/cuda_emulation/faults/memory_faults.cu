@@ -1,6 +1,7 @@
 // Kernels that touch what they may not, or read what nobody wrote.
 
 #include <cstdint>
+#include <mma.h>
 
 #include <cuda_pipeline_primitives.h>
 
@@ -211,6 +212,17 @@ void RunReadsBeforeCopyIsDone() {
     Launch("fault", {1}, ReadsBeforeCopyIsDone, output.data(), input.data());
 }
 
+__global__ void __launch_bounds__(kBlock) LoadsMisalignedTile(float *output, const float *input) {
+    using namespace nvcuda::wmma;  // NOLINT(google-build-using-namespace)
+    fragment<accumulator, 16, 16, 16, float> tile;
+    load_matrix_sync(tile, input, 20, mem_row_major);  // fault: LoadsMisalignedTile
+    store_matrix_sync(output, tile, 16, mem_row_major);
+}
+void RunLoadsMisalignedTile() {
+    const Buffer<float> input(Numbers(2000)), output(256);
+    Launch("fault", {1, cuda::kWarp}, LoadsMisalignedTile, output.data(), input.data() + 4);
+}
+
 }  // namespace
 
 Faults MemoryFaults() {
@@ -226,6 +238,7 @@ Faults MemoryFaults() {
         {"ReadsOtherBlocksShared", Defect::kUninitialised, &RunReadsOtherBlocksShared, true, file},
         {"WritesBeyondShared", Defect::kOutOfBounds, &RunWritesBeyondShared, true, file},
         {"LoadsMisaligned", Defect::kMisaligned, &RunLoadsMisaligned, true, file},
+        {"LoadsMisalignedTile", Defect::kMisaligned, &RunLoadsMisalignedTile, false, file},
         {"ReadsHostMemory", Defect::kIllegalAddress, &RunReadsHostMemory, true, file},
         {"ReadsNull", Defect::kIllegalAddress, &RunReadsNull, false, file},
         {"WritesWild", Defect::kOutOfBounds, &RunWritesWild, true, file},

@@ -53,7 +53,8 @@ TEST(Launches, AreRefused) {
         EXPECT_EQ(cudaGetLastError(), error);
         return error;
     };
-    EXPECT_EQ(launch(1, 1024, 0), cudaSuccess);
+    EXPECT_EQ(launch(1, 256, 0), cudaSuccess);
+    EXPECT_EQ(launch(1, 257, 0), cudaErrorLaunchOutOfResources);
     EXPECT_EQ(launch(1, 1025, 0), cudaErrorInvalidConfiguration);
     EXPECT_EQ(launch(1, dim3(32, 33), 0), cudaErrorInvalidConfiguration);
     EXPECT_EQ(launch(1, dim3(1, 1, 65), 0), cudaErrorInvalidConfiguration);

@@ -36,6 +36,15 @@ CUDA_EMULATION_INLINE int64_t OffsetOf(int i, unsigned stride, bool is_row_major
     return is_row_major ? row * stride + column : column * stride + row;
 }
 
+/// What the hardware wants of a tile in memory: aligned to 32 bytes, its rows to 16.
+template <typename T>
+CUDA_EMULATION_ENTRY void CheckTile(const T *data, unsigned stride) {
+    if (reinterpret_cast<uintptr_t>(data) % 32 != 0 || stride * sizeof(T) % 16 != 0) {
+        ::cuda_emulation::FailAlignment("a tile of wmma isn't aligned to 32 bytes, or its stride not to 16",
+                                        __builtin_return_address(0));
+    }
+}
+
 template <typename T, typename C>
 struct MmaData {
     const T *a;
@@ -74,6 +83,7 @@ CUDA_EMULATION_ENTRY void Multiply(MmaData<T, C> *data) {
 
 template <typename Use, typename T, typename Layout>
 CUDA_EMULATION_INLINE void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &to, const T *from, unsigned stride) {
+    internal::CheckTile(from, stride);
     __syncwarp();
     for (int i = 0; i < 8; ++i) {
         to.x[i] = from[internal::OffsetOf(i, stride, std::is_same_v<Layout, row_major>)];
@@ -81,6 +91,7 @@ CUDA_EMULATION_INLINE void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout>
 }
 template <typename T>
 CUDA_EMULATION_INLINE void load_matrix_sync(Accumulator<T> &to, const T *from, unsigned stride, layout_t layout) {
+    internal::CheckTile(from, stride);
     __syncwarp();
     for (int i = 0; i < 8; ++i) {
         to.x[i] = from[internal::OffsetOf(i, stride, layout == mem_row_major)];
@@ -88,6 +99,7 @@ CUDA_EMULATION_INLINE void load_matrix_sync(Accumulator<T> &to, const T *from, u
 }
 template <typename T>
 CUDA_EMULATION_INLINE void store_matrix_sync(T *to, const Accumulator<T> &from, unsigned stride, layout_t layout) {
+    internal::CheckTile(to, stride);
     __syncwarp();
     for (int i = 0; i < 8; ++i) {
         to[internal::OffsetOf(i, stride, layout == mem_row_major)] = from.x[i];

@@ -166,6 +166,11 @@ void Trap(const char *why, void *pc) {
     AbandonKernel();
 }
 
+void FailAlignment(const char *why, void *pc) {
+    AddReport(Defect::kMisaligned, pc, why, cudaErrorMisalignedAddress);
+    AbandonKernel();
+}
+
 void FailWarp(const char *why) {
     block.is_exchanging = false;
     FailMask(*block.current, why);

@@ -102,6 +102,7 @@ const char *cudaGetErrorName(cudaError_t error) {
         CUDA_EMULATION_NAME(cudaErrorIllegalInstruction)
         CUDA_EMULATION_NAME(cudaErrorLaunchFailure)
         CUDA_EMULATION_NAME(cudaErrorLaunchTimeout)
+        CUDA_EMULATION_NAME(cudaErrorLaunchOutOfResources)
         CUDA_EMULATION_NAME(cudaErrorStreamCaptureUnsupported)
         CUDA_EMULATION_NAME(cudaErrorStreamCaptureInvalidated)
         CUDA_EMULATION_NAME(cudaErrorStreamCaptureUnmatched)
@@ -136,6 +137,8 @@ const char *cudaGetErrorString(cudaError_t error) {
             return "an illegal memory access was encountered";
         case cudaErrorMisalignedAddress:
             return "misaligned address";
+        case cudaErrorLaunchOutOfResources:
+            return "too many resources requested for launch";
         case cudaErrorLaunchFailure:
             return "unspecified launch failure";
         default:

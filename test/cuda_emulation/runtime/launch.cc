@@ -29,6 +29,9 @@ cudaError_t CheckShape(const cudaLaunchConfig_t &config, const void *kernel) {
         uint64_t{dims.x} * dims.y * dims.z > 1024) {
         return cudaErrorInvalidConfiguration;
     }
+    if (dims.x * dims.y * dims.z > CurrentOptions().launch_bound) {
+        return cudaErrorLaunchOutOfResources;
+    }
     const auto found = SharedLimits().find(kernel);
     const size_t limit = found != SharedLimits().end() ? static_cast<size_t>(found->second) : kDefaultSharedBytes;
     return config.dynamicSmemBytes > limit ? cudaErrorInvalidValue : cudaSuccess;

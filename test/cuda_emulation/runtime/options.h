@@ -20,6 +20,7 @@ struct Options {
     int guard_every = 7;
     size_t memory_bytes = size_t{4} << 30;  ///< of a device
     int shared_bytes = 227 * 1024;          ///< what a block may ask for
+    unsigned launch_bound = 256;            ///< kBlock, which every kernel's __launch_bounds__ says
     int multiprocessors = 4;                ///< few, so that loops over the grid loop
 };
 

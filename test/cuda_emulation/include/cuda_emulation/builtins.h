@@ -35,6 +35,7 @@ void OnFence();
 
 /// Ends the running kernel with an error.
 [[noreturn]] void Trap(const char *why, void *pc);
+[[noreturn]] void FailAlignment(const char *why, void *pc);
 [[noreturn]] void FailWarp(const char *why);
 
 }  // namespace cuda_emulation
