@@ -1,16 +1,21 @@
-// cp.async by the toolkit's primitives: what was copied is there only once it was waited for.
+// Asynchronous copies to shared memory: they take effect when they are waited for, not before.
 #pragma once
-
-#include <cstddef>
 
 #include <cuda_runtime.h>
 
-inline void __pipeline_memcpy_async(void *to, const void *from, size_t size, size_t zeros = 0) {
-    cuda_emulation::CopyAsync(to, from, size, zeros, __builtin_return_address(0));
+namespace cuda_emulation {
+void QueueCopy(void *to, const void *from, size_t bytes, size_t zero_bytes, void *pc);
+void CommitCopies();
+void WaitForCopies(unsigned prior);
+}  // namespace cuda_emulation
+
+__attribute__((noinline)) inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes,
+                                                              size_t zero_bytes = 0) {
+    ::cuda_emulation::QueueCopy(to, from, bytes, zero_bytes, __builtin_return_address(0));
 }
 inline void __pipeline_commit() {
-    cuda_emulation::CommitCopies();
+    ::cuda_emulation::CommitCopies();
 }
-inline void __pipeline_wait_prior(unsigned groups) {
-    cuda_emulation::WaitForCopies(groups);
+inline void __pipeline_wait_prior(unsigned prior) {
+    ::cuda_emulation::WaitForCopies(prior);
 }

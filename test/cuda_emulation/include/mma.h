@@ -1,4 +1,5 @@
-// nvcuda::wmma for m16n16k16: a lane holds 8 of the 256 elements, which ones is as unspecified as on a GPU.
+// nvcuda::wmma for 16x16x16: a lane holds 8 of the 256 elements, in rows. On a GPU the places are others and
+// unspecified.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,78 +16,108 @@ enum layout_t { mem_row_major, mem_col_major };
 
 template <typename Use, int kM, int kN, int kK, typename T, typename Layout = void>
 struct fragment {
-    static_assert(kM == 16 && kN == 16 && kK == 16, "only m16n16k16 is emulated");
-    using element_type = T;
+    static_assert(kM == 16 && kN == 16 && kK == 16, "only 16x16x16 is emulated");
     static constexpr int num_elements = 8;
-    T x[num_elements];
+    static constexpr int num_storage_elements = 8;
+    using element_type = T;
+    using storage_element_type = T;
+    T x[8];
 };
 
-namespace emulation {
+template <typename T>
+using Accumulator = fragment<accumulator, 16, 16, 16, T>;
 
-// Where element `i` of this lane is in memory.
-inline unsigned Place(int i, unsigned leading, bool row_major) {
-    const unsigned element = cuda_emulation::lane * 8 + static_cast<unsigned>(i);
-    const unsigned row = element / 16, column = element % 16;
-    return row_major ? row * leading + column : column * leading + row;
+namespace internal {
+
+/// The offset of element i of this lane.
+CUDA_EMULATION_INLINE int64_t OffsetOf(int i, unsigned stride, bool is_row_major) {
+    const int element = static_cast<int>(::cuda_emulation::lane_index) * 8 + i;
+    const int64_t row = element / 16, column = element % 16;
+    return is_row_major ? row * stride + column : column * stride + row;
 }
 
-}  // namespace emulation
+/// What the hardware wants of a tile in memory: aligned to 32 bytes, its rows to 16.
+template <typename T>
+CUDA_EMULATION_ENTRY void CheckTile(const T *data, unsigned stride) {
+    if (reinterpret_cast<uintptr_t>(data) % 32 != 0 || stride * sizeof(T) % 16 != 0) {
+        ::cuda_emulation::FailAlignment("a tile of wmma isn't aligned to 32 bytes, or its stride not to 16",
+                                        __builtin_return_address(0));
+    }
+}
+
+template <typename T, typename C>
+struct MmaData {
+    const T *a;
+    const T *b;
+    const C *c;
+    C result[8];
+};
+
+template <typename T, typename C>
+CUDA_EMULATION_UNCHECKED void ExchangeMma(void **lanes, uint32_t) {
+    using Data = MmaData<T, C>;
+    float a[16][16], b[16][16];
+    for (int e = 0; e < 256; ++e) {
+        a[e / 16][e % 16] = static_cast<float>(static_cast<Data *>(lanes[e / 8])->a[e % 8]);
+        b[e / 16][e % 16] = static_cast<float>(static_cast<Data *>(lanes[e / 8])->b[e % 8]);
+    }
+    for (int i = 0; i < 16; ++i) {
+        for (int j = 0; j < 16; ++j) {
+            auto *const data = static_cast<Data *>(lanes[(i * 16 + j) / 8]);
+            auto sum = static_cast<float>(data->c[j % 8]);
+            for (int k = 0; k < 16; ++k) {
+                sum += a[i][k] * b[k][j];
+            }
+            data->result[j % 8] = static_cast<C>(sum);
+        }
+    }
+}
+
+template <typename T, typename C>
+CUDA_EMULATION_ENTRY void Multiply(MmaData<T, C> *data) {
+    ::cuda_emulation::MeetInWarp(::cuda_emulation::kWholeWarp, ::cuda_emulation::WarpOperation::kMma, data,
+                                 &ExchangeMma<T, C>, __builtin_return_address(0));
+}
+
+}  // namespace internal
 
 template <typename Use, typename T, typename Layout>
-void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &f, const T *from, unsigned leading) {
+CUDA_EMULATION_INLINE void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &to, const T *from, unsigned stride) {
+    internal::CheckTile(from, stride);
     __syncwarp();
-    for (int i = 0; i < f.num_elements; ++i) {
-        f.x[i] = from[emulation::Place(i, leading, std::is_same_v<Layout, row_major>)];
+    for (int i = 0; i < 8; ++i) {
+        to.x[i] = from[internal::OffsetOf(i, stride, std::is_same_v<Layout, row_major>)];
     }
 }
 template <typename T>
-void load_matrix_sync(fragment<accumulator, 16, 16, 16, T> &f, const T *from, unsigned leading, layout_t layout) {
+CUDA_EMULATION_INLINE void load_matrix_sync(Accumulator<T> &to, const T *from, unsigned stride, layout_t layout) {
+    internal::CheckTile(from, stride);
     __syncwarp();
-    for (int i = 0; i < f.num_elements; ++i) {
-        f.x[i] = from[emulation::Place(i, leading, layout == mem_row_major)];
+    for (int i = 0; i < 8; ++i) {
+        to.x[i] = from[internal::OffsetOf(i, stride, layout == mem_row_major)];
     }
 }
 template <typename T>
-void store_matrix_sync(T *to, const fragment<accumulator, 16, 16, 16, T> &f, unsigned leading, layout_t layout) {
+CUDA_EMULATION_INLINE void store_matrix_sync(T *to, const Accumulator<T> &from, unsigned stride, layout_t layout) {
+    internal::CheckTile(to, stride);
     __syncwarp();
-    for (int i = 0; i < f.num_elements; ++i) {
-        to[emulation::Place(i, leading, layout == mem_row_major)] = f.x[i];
+    for (int i = 0; i < 8; ++i) {
+        to[internal::OffsetOf(i, stride, layout == mem_row_major)] = from.x[i];
     }
 }
 template <typename Use, typename T, typename Layout, typename V>
-void fill_fragment(fragment<Use, 16, 16, 16, T, Layout> &f, V value) {
-    for (T &x : f.x) {
+CUDA_EMULATION_INLINE void fill_fragment(fragment<Use, 16, 16, 16, T, Layout> &to, V value) {
+    for (T &x : to.x) {
         x = static_cast<T>(value);
     }
 }
-
 template <typename T, typename LayoutA, typename LayoutB, typename C>
-void mma_sync(fragment<accumulator, 16, 16, 16, C> &d, const fragment<matrix_a, 16, 16, 16, T, LayoutA> &a,
-              const fragment<matrix_b, 16, 16, 16, T, LayoutB> &b, const fragment<accumulator, 16, 16, 16, C> &c) {
-    struct Lane {
-        const T *a, *b;
-        const C *c;
-        C d[8];
-    } lane{a.x, b.x, c.x, {}};
-    const auto multiply = [](void **lanes, uint32_t /*mask*/) CUDA_EMULATION_UNCHECKED {
-        const auto of = [&](int element) { return static_cast<Lane *>(lanes[element / 8]); };
-        for (int i = 0; i < 16; ++i) {
-            for (int j = 0; j < 16; ++j) {
-                const int to = i * 16 + j;
-                float sum = static_cast<float>(of(to)->c[to % 8]);
-                for (int k = 0; k < 16; ++k) {
-                    const int from_a = i * 16 + k, from_b = k * 16 + j;
-                    sum +=
-                        static_cast<float>(of(from_a)->a[from_a % 8]) * static_cast<float>(of(from_b)->b[from_b % 8]);
-                }
-                of(to)->d[to % 8] = static_cast<C>(sum);
-            }
-        }
-    };
-    cuda_emulation::WarpCollective(0xffffffffU, cuda_emulation::WarpOperation::kMatrixProduct, &lane, multiply,
-                                   __builtin_return_address(0));
-    for (int i = 0; i < d.num_elements; ++i) {
-        d.x[i] = lane.d[i];
+CUDA_EMULATION_INLINE void mma_sync(Accumulator<C> &d, const fragment<matrix_a, 16, 16, 16, T, LayoutA> &a,
+                                    const fragment<matrix_b, 16, 16, 16, T, LayoutB> &b, const Accumulator<C> &c) {
+    internal::MmaData<T, C> data{a.x, b.x, c.x, {}};
+    internal::Multiply(&data);
+    for (int i = 0; i < 8; ++i) {
+        d.x[i] = data.result[i];
     }
 }
 

@@ -1,76 +1,43 @@
-// Atomic operations, and loads and stores with a word to the cache. One thread of the grid runs at a time, so that
-// reading and writing one after the other is enough.
+// Atomics: fibers never run at once, so a plain read and write is one.
 #pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "cuda_emulation/builtins.h"
 
 namespace cuda_emulation {
 
-/// Tells the checker, if there is one.
-void OnAtomic(const void *address, size_t size, const void *caller);
-
 template <typename T, typename F>
-__attribute__((noinline)) CUDA_EMULATION_UNCHECKED T AtomicUpdate(T *address, F &&update) {
+CUDA_EMULATION_ENTRY T Exchange(T *address, F &&change) {
     OnAtomic(address, sizeof(T), __builtin_return_address(0));
     const T old = *address;
-    *address = update(old);
+    *address = change(old);
     return old;
 }
 
-// The second argument of an atomic operation is converted to the type of the first.
-template <typename T>
-using Value = std::common_type_t<T>;
-
 }  // namespace cuda_emulation
 
-template <typename T>
-T atomicAdd(T *address, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T old) { return static_cast<T>(old + value); });
-}
-template <typename T>
-T atomicSub(T *address, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T old) { return static_cast<T>(old - value); });
-}
-template <typename T>
-T atomicMax(T *address, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T old) { return std::max<T>(old, value); });
-}
-template <typename T>
-T atomicMin(T *address, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T old) { return std::min<T>(old, value); });
-}
-template <typename T>
-T atomicOr(T *address, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T old) { return static_cast<T>(old | value); });
-}
-template <typename T>
-T atomicAnd(T *address, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T old) { return static_cast<T>(old & value); });
-}
-template <typename T>
-T atomicExch(T *address, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T) { return static_cast<T>(value); });
-}
-template <typename T>
-T atomicCAS(T *address, cuda_emulation::Value<T> expected, cuda_emulation::Value<T> value) {
-    return cuda_emulation::AtomicUpdate(address, [&](T old) { return old == expected ? static_cast<T>(value) : old; });
-}
+// The second argument is converted to the first one's type, as with CUDA's overloads.
+#define CUDA_EMULATION_ATOMIC(name, result)                                                                    \
+    template <typename T>                                                                                      \
+    CUDA_EMULATION_INLINE T name(T *address, std::type_identity_t<T> value) {                                  \
+        return ::cuda_emulation::Exchange(address, [&](T old) CUDA_EMULATION_UNCHECKED { return T(result); }); \
+    }
+CUDA_EMULATION_ATOMIC(atomicAdd, old + value)
+CUDA_EMULATION_ATOMIC(atomicSub, old - value)
+CUDA_EMULATION_ATOMIC(atomicMax, (old < value ? value : old))
+CUDA_EMULATION_ATOMIC(atomicMin, (value < old ? value : old))
+CUDA_EMULATION_ATOMIC(atomicExch, value)
+CUDA_EMULATION_ATOMIC(atomicOr, old | value)
+CUDA_EMULATION_ATOMIC(atomicAnd, old &value)
+CUDA_EMULATION_ATOMIC(atomicXor, old ^ value)
+CUDA_EMULATION_ATOMIC(atomicInc, (old >= value ? 0 : old + 1))
+CUDA_EMULATION_ATOMIC(atomicDec, (old == 0 || old > value ? value : old - 1))
+#undef CUDA_EMULATION_ATOMIC
 
 template <typename T>
-T __ldg(const T *address) {
-    return *address;
-}
-template <typename T>
-T __ldcs(const T *address) {
-    return *address;
-}
-template <typename T>
-T __ldcg(const T *address) {
-    return *address;
-}
-template <typename T>
-void __stcs(T *address, T value) {
-    *address = value;
-}
-template <typename T>
-void __stcg(T *address, T value) {
-    *address = value;
+CUDA_EMULATION_INLINE T atomicCAS(T *address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+    return ::cuda_emulation::Exchange(address,
+                                      [&](T old) CUDA_EMULATION_UNCHECKED { return old == expected ? T(value) : old; });
 }

@@ -1,45 +1,47 @@
-// cudaLaunchKernelEx, which is how all kernels are launched.
+// cudaLaunchKernelEx takes the place of the toolkit's template of that name, so that one call serves nvcc and this.
 #pragma once
 
-#include <memory>
+#include <cstring>
 #include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <cuda_runtime.h>
 
 namespace cuda_emulation {
 
-/// A kernel with its arguments, which are copied at the launch, as on a GPU.
-class QueuedKernel {
+/// A launch that waits in its stream: arguments are captured by value, as CUDA does.
+class Closure {
 public:
-    virtual ~QueuedKernel() = default;
-    virtual void RunThread() const = 0;
-
-    size_t bytes = 0;  ///< of the whole object, in which the arguments lie
+    virtual ~Closure() = default;
+    virtual void Run() const = 0;
 };
 
 template <typename... P>
-class QueuedKernelOf : public QueuedKernel {
+class KernelCall final : public Closure {
 public:
-    QueuedKernelOf(void (*kernel)(P...), P... arguments) : kernel_(kernel), arguments_(std::move(arguments)...) {
-        bytes = sizeof(*this);
-    }
-    void RunThread() const override { std::apply(kernel_, arguments_); }
+    KernelCall(void (*kernel)(P...), P... arguments) : kernel_(kernel), arguments_(std::move(arguments)...) {}
+    void Run() const override { std::apply(kernel_, arguments_); }
 
 private:
     void (*kernel_)(P...);
     std::tuple<P...> arguments_;
 };
 
-cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, std::shared_ptr<const QueuedKernel> queued);
+/// Takes over `call`, an object of `call_bytes` bytes.
+cudaError_t Launch(const cudaLaunchConfig_t &config, const void *kernel, size_t argument_bytes, Closure *call,
+                   size_t call_bytes);
+
+template <typename... P>
+cudaError_t LaunchKernel(const cudaLaunchConfig_t *config, void (*kernel)(P...), std::type_identity_t<P>... arguments) {
+    return Launch(*config, reinterpret_cast<const void *>(kernel), (size_t{0} + ... + sizeof(P)),
+                  new KernelCall<P...>(kernel, std::move(arguments)...), sizeof(KernelCall<P...>));
+}
 
 }  // namespace cuda_emulation
 
-// In place of the toolkit's templates.
-#define cudaLaunchKernelEx CudaEmulationLaunchKernelEx
-template <typename... P, typename... A>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments) {
-    return cuda_emulation::Launch(
-        *config, reinterpret_cast<const void *>(kernel),
-        std::make_shared<cuda_emulation::QueuedKernelOf<P...>>(kernel, std::forward<A>(arguments)...));
-}
+#define cudaLaunchKernelEx ::cuda_emulation::LaunchKernel
+
 template <typename... P>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value) {
     return ::cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
