@@ -32,9 +32,12 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/matmul_integer.cu
     src/kernels/cuda/normalization.cu
     src/kernels/cuda/optimizer.cu
+    src/kernels/cuda/pooling.cu
     src/kernels/cuda/random.cu
     src/kernels/cuda/random_shift.cu
     src/kernels/cuda/reduction.cu
+    src/kernels/cuda/rotary.cu
     src/kernels/cuda/softmax.cu
+    src/kernels/cuda/swiglu.cu
     src/kernels/cuda/transform.cu
 )

@@ -36,8 +36,11 @@
     V(Matmul)                                \
     V(Normalization)                         \
     V(Optimizer)                             \
+    V(Pooling)                               \
     V(Reduction)                             \
+    V(Rotary)                                \
     V(Softmax)                               \
+    V(SwiGlu)                                \
     V(Transform)
 
 namespace infini_train::kernels {
