@@ -41,6 +41,7 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/reduction.cu
     src/kernels/cuda/rotary.cu
     src/kernels/cuda/softmax.cu
+    src/kernels/cuda/statistics.cu
     src/kernels/cuda/swiglu.cu
     src/kernels/cuda/transform.cu
 )

@@ -42,6 +42,7 @@
     V(Reduction)                             \
     V(Rotary)                                \
     V(Softmax)                               \
+    V(Statistics)                            \
     V(SwiGlu)                                \
     V(Transform)
 
