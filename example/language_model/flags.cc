@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "infini_train/include/device.h"
+
 DEFINE_string(text, "",
               "a text to learn; its last --val_fraction of the characters is kept for validation. kjv: the King James "
               "text of Debian's package bible-kjv");
