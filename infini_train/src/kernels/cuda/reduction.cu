@@ -1,4 +1,4 @@
-// Sums, extremes and their positions.
+// Sums and extremes; positions are registered here, too.
 
 #include <bit>
 #include <cstdlib>
@@ -108,14 +108,6 @@ void RunExtreme(TensorRef output, ConstTensorRef input) {
     });
 }
 
-// The kernel numbers what is reduced, and of a tensor of several dims that are reduced only `dim` has several elements.
-template <bool kMax>
-void RunPosition(TensorRef output, ConstTensorRef input, int /*dim*/) {
-    VisitWide(input.dtype, [&]<typename C>(std::type_identity<C>) {
-        RunReduction(kMax ? "ReduceArgmax" : "ReduceArgmin", output, input, PositionReduction<C, kMax>());
-    });
-}
-
 // input (outer, channels, inner), contiguous.
 void RunChannelSum(TensorRef output, ConstTensorRef input, int64_t outer, int64_t inner) {
     const int64_t channels = output.num_elements;
@@ -135,8 +127,8 @@ void RegisterReductionCuda() {
     RegisterKernel<ReduceSum>(DeviceType::kCUDA, &cuda::RunSum);
     RegisterKernel<ReduceMax>(DeviceType::kCUDA, &cuda::RunExtreme<true>);
     RegisterKernel<ReduceMin>(DeviceType::kCUDA, &cuda::RunExtreme<false>);
-    RegisterKernel<ReduceArgmax>(DeviceType::kCUDA, &cuda::RunPosition<true>);
-    RegisterKernel<ReduceArgmin>(DeviceType::kCUDA, &cuda::RunPosition<false>);
+    RegisterKernel<ReduceArgmax>(DeviceType::kCUDA, &cuda::RunArgmax);
+    RegisterKernel<ReduceArgmin>(DeviceType::kCUDA, &cuda::RunArgmin);
 }
 
 void RegisterChannelSumCuda() {

@@ -282,4 +282,8 @@ void RunReduction(const char *name, const TensorRef &output, const ConstTensorRe
     }
 }
 
+/// The kernels of the tags ReduceArgmax and ReduceArgmin (reduction_position.cu).
+void RunArgmax(TensorRef output, ConstTensorRef input, int dim);
+void RunArgmin(TensorRef output, ConstTensorRef input, int dim);
+
 }  // namespace infini_train::cuda
