@@ -21,6 +21,7 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/attention_backward.cu
     src/kernels/cuda/attention_forward.cu
     src/kernels/cuda/clip_grad.cu
+    src/kernels/cuda/conv.cu
     src/kernels/cuda/copy.cu
     src/kernels/cuda/dropout.cu
     src/kernels/cuda/elementwise.cu
@@ -40,6 +41,7 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/reduction.cu
     src/kernels/cuda/rotary.cu
     src/kernels/cuda/softmax.cu
+    src/kernels/cuda/statistics.cu
     src/kernels/cuda/swiglu.cu
     src/kernels/cuda/transform.cu
 )

@@ -38,7 +38,8 @@ protected:
             const Result on_gpu = RunRow(GetParam(), fixture, Inputs(fixture, dtype, test::Gpu(), strided));
             ASSERT_EQ(on_gpu.outputs.size(), on_cpu.outputs.size());
             for (size_t i = 0; i < on_cpu.outputs.size(); ++i) {
-                EXPECT_TRUE(on_gpu.outputs[i]->GetDevice().IsCUDA()) << "output " << i;
+                const bool moves = GetParam().Operator() == "ToDevice";
+                EXPECT_EQ(on_gpu.outputs[i]->GetDevice().IsCUDA(), !moves) << "output " << i;
                 EXPECT_EQ(on_gpu.outputs[i]->Dtype(), on_cpu.outputs[i]->Dtype()) << "output " << i;
                 const double limit = IsFloatingPoint(on_cpu.outputs[i]->Dtype()) ? tolerance : 0;
                 EXPECT_TRUE(Near(on_gpu.outputs[i], on_cpu.outputs[i]->Detach(), limit)) << "output " << i;

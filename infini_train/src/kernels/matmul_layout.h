@@ -12,9 +12,10 @@ namespace infini_train::kernels {
 /// Which way a (rows, columns) matrix, the last two dims of an operand of Matmul, lies in memory: by rows, or
 /// transposed by columns, `ld` elements from one to the next.
 struct MatrixLayout {
-    bool transposed;
-    int64_t ld;
+    bool transposed = false;
+    int64_t ld = 1;
 
+    MatrixLayout(bool is_transposed, int64_t leading) : transposed(is_transposed), ld(leading) {}
     explicit MatrixLayout(const ConstTensorRef &x) {
         const int64_t rows = x.dims[x.ndim - 2], columns = x.dims[x.ndim - 1];
         const int64_t row = x.strides[x.ndim - 2], column = x.strides[x.ndim - 1];

@@ -28,6 +28,7 @@
     V(Attention)                             \
     V(ChannelSum)                            \
     V(ClipGrad)                              \
+    V(Conv)                                  \
     V(Dropout)                               \
     V(Elementwise)                           \
     V(Fill)                                  \
@@ -41,6 +42,7 @@
     V(Reduction)                             \
     V(Rotary)                                \
     V(Softmax)                               \
+    V(Statistics)                            \
     V(SwiGlu)                                \
     V(Transform)
 

@@ -23,7 +23,7 @@ struct Moments {
     double min = std::numeric_limits<double>::infinity();
     double max = -std::numeric_limits<double>::infinity();
 
-    void Add(const Moments &other) {
+    constexpr void Add(const Moments &other) {
         zeros += other.zeros;
         nans += other.nans;
         infs += other.infs;

@@ -63,24 +63,16 @@ void RunBlas(const Product &p) {
     const bool is_double = p.dtype == DataType::kFLOAT64;
     const void *const one = is_double ? static_cast<const void *>(&one64) : &one32;
     const void *const old = is_double ? static_cast<const void *>(&old64) : &old32;
-    const cudaDataType type = TypeOf(p.dtype);
+    const cudaDataType type = TypeOf(p.dtype), output_type = TypeOf(p.output_dtype);
     const cublasComputeType_t compute = ComputeTypeOf(p.dtype);
     const cublasStatus_t status =
         p.batch == 1 ? cublasGemmEx(BlasHandle(), op_b, op_a, n, m, k, one, p.b, type, ldb, p.a, type, lda, old, p.c,
-                                    type, n, compute, CUBLAS_GEMM_DEFAULT)
+                                    output_type, n, compute, CUBLAS_GEMM_DEFAULT)
                      : cublasGemmStridedBatchedEx(BlasHandle(), op_b, op_a, n, m, k, one, p.b, type, ldb, p.stride_b,
-                                                  p.a, type, lda, p.stride_a, old, p.c, type, n, p.stride_c,
+                                                  p.a, type, lda, p.stride_a, old, p.c, output_type, n, p.stride_c,
                                                   Int(p.batch, p), compute, CUBLAS_GEMM_DEFAULT);
     if (status != CUBLAS_STATUS_SUCCESS) {
         ThrowBlas(status, Describe(p));
-    }
-}
-
-void Run(const Product &p) {
-    if (IsFloatingPoint(p.dtype)) {
-        RunBlas(p);
-    } else {
-        RunIntegers(p);
     }
 }
 
@@ -90,7 +82,7 @@ void RunBatches(const MatmulBatch &batch, size_t level, Product p) {
         p.stride_a = batch.a[level];
         p.stride_b = batch.b[level];
         p.stride_c = batch.output[level];
-        Run(p);
+        RunProduct(p);
         return;
     }
     const auto size = static_cast<int64_t>(SizeOf(p.dtype));
@@ -132,13 +124,22 @@ void RunMatmul(TensorRef output, ConstTensorRef a, ConstTensorRef b, ConstTensor
     }
     const MatmulBatch batch(output, a, b);
     if (batch.dims.empty()) {
-        Run(p);
+        RunProduct(p);
     } else {
         RunBatches(batch, 0, p);
     }
 }
 
 }  // namespace
+
+void RunProduct(const Product &p) {
+    if (IsFloatingPoint(p.dtype)) {
+        RunBlas(p);
+    } else {
+        RunIntegers(p);
+    }
+}
+
 }  // namespace infini_train::cuda
 
 namespace infini_train::kernels {

@@ -16,9 +16,12 @@ struct Product {
     char *c;
     int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;  ///< in elements
     DataType dtype;
-    bool adds;  ///< to what the output holds
+    bool adds = false;              ///< to what the output holds
+    DataType output_dtype = dtype;  ///< float32 for 16-bit factors, if it isn't theirs
 };
 
+/// Any data type of Matmul.
+void RunProduct(const Product &p);
 /// For int32 and int64, which wrap.
 void RunIntegers(const Product &p);
 
