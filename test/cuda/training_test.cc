@@ -89,7 +89,7 @@ Trace Train(const Task &task, const OptimizerCreator &create, Device device, int
 Task Perceptron() {
     return {[]() -> ModulePtr {
                 return std::make_shared<nn::Sequential>(std::make_shared<nn::Linear>(40, 24),
-                                                        std::make_shared<nn::ReLU>(),
+                                                        std::make_shared<nn::Relu>(),
                                                         std::make_shared<nn::Linear>(24, 10));
             },
             [] {
@@ -102,7 +102,7 @@ Task Perceptron() {
 Task Convolutional() {
     return {[]() -> ModulePtr {
                 return std::make_shared<nn::Sequential>(
-                    std::make_shared<nn::Conv2d>(1, 4, 3), std::make_shared<nn::ReLU>(),
+                    std::make_shared<nn::Conv2d>(1, 4, 3), std::make_shared<nn::Relu>(),
                     std::make_shared<nn::MaxPool2d>(2), std::make_shared<nn::Flatten>(),
                     std::make_shared<nn::Linear>(4 * 5 * 5, 10));
             },
@@ -123,7 +123,12 @@ Task LanguageModel(const nn::TransformerConfig &config) {
 }
 
 nn::TransformerConfig Gpt2() {
-    return {.vocab_size = 61, .context = 32, .layers = 2, .heads = 2, .width = 32};
+    nn::TransformerConfig config;
+    config.vocab_size = 61;
+    config.context = 32;
+    config.layers = config.heads = 2;
+    config.width = 32;
+    return config;
 }
 
 class TrainingOnGpu : public ::testing::Test {

@@ -156,9 +156,10 @@ void CheckShared(const Access &access, uint16_t thread) {
 
 void Check(const Access &access) {
     const DeviceThread *const thread = CurrentThread();
-    if (thread == nullptr || IsExchanging() || static_cast<size_t>(access.address - stack_begin) < kStackBytes) {
+    if (thread == nullptr || IsInEmulation() || static_cast<size_t>(access.address - stack_begin) < kStackBytes) {
         return;
     }
+    const InEmulation scope;
     const auto linear = static_cast<uint16_t>(thread->linear);
     if (!access.may_be_misaligned && access.bytes <= 16 &&
         reinterpret_cast<uintptr_t>(access.address) % access.bytes != 0) {

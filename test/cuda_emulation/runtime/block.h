@@ -26,7 +26,7 @@ struct Block {
     int device = 0;
     void *scheduler = nullptr;  // where the scheduler goes on
     DeviceThread *current = nullptr;
-    bool is_exchanging = false;
+    bool is_in_emulation = false;
     bool is_abandoned = false;
 };
 extern Block block;

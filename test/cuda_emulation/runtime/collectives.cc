@@ -84,9 +84,8 @@ void MeetInWarp(uint32_t mask, WarpOperation operation, void *data, WarpExchange
         for (uint32_t i = 0; i < num_lanes; ++i) {
             all[i] = lanes[i].data;
         }
-        block.is_exchanging = true;
+        const InEmulation scope;
         exchange(all, mask);
-        block.is_exchanging = false;
     }
     if (operation == WarpOperation::kSync) {
         checker::OnWarpBarrier(thread.warp, mask);
@@ -104,13 +103,12 @@ void MeetInBlock(void *data, BlockExchange exchange, void *pc) {
     thread.pc = pc;
     thread.state = ThreadState::kInBlock;
     if (++block.in_barrier == block.alive && exchange != nullptr) {
+        const InEmulation scope;
         std::vector<void *> all;
         for (const DeviceThread &other : block.threads) {
             all.push_back(other.state == ThreadState::kInBlock ? other.data : nullptr);
         }
-        block.is_exchanging = true;
         exchange(all.data(), static_cast<uint32_t>(all.size()));
-        block.is_exchanging = false;
     }
     Yield();
 }
@@ -172,7 +170,6 @@ void FailAlignment(const char *why, void *pc) {
 }
 
 void FailWarp(const char *why) {
-    block.is_exchanging = false;
     FailMask(*block.current, why);
 }
 

@@ -58,6 +58,7 @@ const char *ToString(Defect defect) {
 }
 
 void AddReport(Defect defect, const void *pc, const std::string &text, cudaError_t error, const void *other_pc) {
+    const InEmulation scope;
     if (error != cudaSuccess && sticky == cudaSuccess) {
         sticky = error;
     }

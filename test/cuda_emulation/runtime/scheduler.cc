@@ -156,7 +156,7 @@ void Yield() {
 
 void AbandonKernel() {
     block.is_abandoned = true;
-    block.is_exchanging = false;
+    block.is_in_emulation = false;
     for (;;) {
         Yield();
     }
@@ -198,8 +198,16 @@ int CurrentKernelDevice() {
     return block.device;
 }
 
-bool IsExchanging() {
-    return block.is_exchanging;
+bool IsInEmulation() {
+    return block.is_in_emulation;
+}
+
+InEmulation::InEmulation() : before_(block.is_in_emulation) {
+    block.is_in_emulation = true;
+}
+
+InEmulation::~InEmulation() {
+    block.is_in_emulation = before_;
 }
 
 std::string Describe(const DeviceThread &thread) {

@@ -44,8 +44,20 @@ const void *CurrentKernel();
 int CurrentKernelDevice();
 std::string Describe(const DeviceThread &thread);
 
-/// Whether the running thread hands over data in a meeting, rather than run the kernel.
-bool IsExchanging();
+/// Whether the running thread is in the emulation's own code, rather than in the kernel's.
+bool IsInEmulation();
+
+/// Says so while it exists.
+class InEmulation {
+public:
+    InEmulation();
+    ~InEmulation();
+    InEmulation(const InEmulation &) = delete;
+    InEmulation &operator=(const InEmulation &) = delete;
+
+private:
+    const bool before_;
+};
 
 /// Ends the running kernel: nothing of its grid runs any more. For its threads alone.
 [[noreturn]] void AbandonKernel();
