@@ -64,6 +64,10 @@ DEFINE_double(beta2, 0.99, "AdamW's; 0.95 is common for large batches");
 DEFINE_double(grad_clip, 1, "norm to which the gradients are limited; 0: no limit");
 DEFINE_string(dtype, "float32",
               "of weights and activations: float32, or bfloat16 with float32 copies in the optimizer");
+DEFINE_string(
+    autocast, "",
+    "bf16 or fp16: products are computed in that, parameters and everything delicate stay float32; fp16 scales "
+    "the loss so that small gradients don't vanish. Empty: everything in --dtype");
 DEFINE_bool(checkpoint_activations, false, "compute each block again in the backward pass: less memory, more time");
 DEFINE_uint64(seed, 42, "of weights, order, dropout and samples; the same seed gives the same run, on any --threads");
 
@@ -166,6 +170,10 @@ void CheckModel() {
         throw UsageError("--load brings its sizes along: leave --model out");
     }
     RequireOneOf("dtype", FLAGS_dtype, {"float32", "bfloat16"});
+    RequireOneOf("autocast", FLAGS_autocast, {"", "bf16", "fp16"});
+    if (!FLAGS_autocast.empty() && FLAGS_dtype != "float32") {
+        throw UsageError(fmt::format("flag --autocast: goes with --dtype=float32, got '{}'", FLAGS_dtype));
+    }
 }
 
 void CheckTraining() {
@@ -229,6 +237,9 @@ void CheckMachine() {
     if (Device::FromString(FLAGS_device).IsCPU()) {
         throw UsageError(fmt::format("flag --cuda_graph: needs a GPU, --device=cuda, got '{}'", FLAGS_device));
     }
+    if (FLAGS_autocast == "fp16") {
+        throw UsageError("flag --cuda_graph: a graph would keep the scale of --autocast=fp16; use bf16");
+    }
     if (FLAGS_nan_guard || !FLAGS_profile.empty()) {
         throw UsageError(
             "flag --cuda_graph: hooks don't run when a graph is replayed, so neither --nan_guard nor "
@@ -246,9 +257,26 @@ std::vector<FlagGroup> LanguageModelFlagGroups() {
              {"model", "n_layer", "n_head", "n_kv_head", "n_embd", "n_hidden", "vocab_size", "bias", "dropout", "load",
               "llmc_filepath", "save"}},
             {"Training",
-             {"batch_size", "sequence_length", "total_batch_size", "num_iteration", "max_tokens", "learning_rate",
-              "lr_schedule", "warmup_iters", "lr_decay_iters", "min_lr", "lr_step_size", "lr_gamma", "weight_decay",
-              "beta1", "beta2", "grad_clip", "dtype", "checkpoint_activations", "seed"}},
+             {"batch_size",
+              "sequence_length",
+              "total_batch_size",
+              "num_iteration",
+              "max_tokens",
+              "learning_rate",
+              "lr_schedule",
+              "warmup_iters",
+              "lr_decay_iters",
+              "min_lr",
+              "lr_step_size",
+              "lr_gamma",
+              "weight_decay",
+              "beta1",
+              "beta2",
+              "grad_clip",
+              "dtype",
+              "autocast",
+              "checkpoint_activations",
+              "seed"}},
             {"On the way", {"val_loss_every", "val_max_steps", "patience", "sample_every", "freq_generate_txt"}},
             {"Checkpoints", {"checkpoint_dir", "checkpoint_every", "keep", "resume"}},
             {"Writing text",
@@ -305,6 +333,12 @@ void AdoptFlags(const std::map<std::string, std::string> &saved) {
                             flag, value, now));
         }
     }
+}
+
+std::optional<DataType> Autocast() {
+    return FLAGS_autocast.empty()     ? std::nullopt
+           : FLAGS_autocast == "bf16" ? std::optional(DataType::kBFLOAT16)
+                                      : std::optional(DataType::kFLOAT16);
 }
 
 int64_t TokensPerStep() {

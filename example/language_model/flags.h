@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <gflags/gflags.h>
+
+#include "infini_train/include/datatype.h"
 
 #include "example/common/flags.h"
 
@@ -50,6 +53,7 @@ DECLARE_double(beta1);
 DECLARE_double(beta2);
 DECLARE_double(grad_clip);
 DECLARE_string(dtype);
+DECLARE_string(autocast);
 DECLARE_bool(checkpoint_activations);
 DECLARE_uint64(seed);
 
@@ -102,6 +106,8 @@ std::map<std::string, std::string> TrainingFlags();
 /// to another value that a run can't change on its way; those that only say how long it goes on may differ.
 void AdoptFlags(const std::map<std::string, std::string> &saved);
 
+/// What --autocast asks for.
+std::optional<DataType> Autocast();
 /// Steps that --num_iteration or --max_tokens ask for.
 int64_t NumIterations();
 /// Tokens of one step, and in how many batches they come.

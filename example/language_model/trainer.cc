@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "infini_train/include/autograd/autocast.h"
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/dataloader.h"
@@ -27,7 +28,16 @@ Trainer::Trainer(std::shared_ptr<nn::Transformer> model, std::shared_ptr<Optimiz
       schedule_(schedule),
       stream_(stream),
       options_(options),
-      parameters_(model_->Parameters()) {}
+      parameters_(model_->Parameters()),
+      scaler_({.enabled = options.autocast == DataType::kFLOAT16}) {}
+
+TensorPtr Trainer::Loss(const TensorPtr &ids, const TensorPtr &targets) {
+    if (!options_.autocast) {
+        return LanguageModelLoss(*model_, ids, targets);
+    }
+    const autograd::AutocastGuard autocast(options_.device.type(), *options_.autocast);
+    return LanguageModelLoss(*model_, ids, targets);
+}
 
 void Trainer::Load() {
     const bool is_new = buffers_.ids.empty();
@@ -44,48 +54,61 @@ void Trainer::Load() {
     }
 }
 
+TensorPtr Trainer::Backward(const TensorPtr &ids, const TensorPtr &targets) {
+    const TensorPtr loss = Loss(ids, targets);
+    const double share = 1.0 / static_cast<double>(options_.accumulation);
+    scaler_.Scale(options_.accumulation == 1 ? loss : loss->Mul(share))->Backward();
+    return loss->Detach();
+}
+
 void Trainer::ForwardAndBackward() {
     optimizer_->ZeroGrad();
     buffers_.losses.clear();
     for (size_t i = 0; i < buffers_.ids.size(); ++i) {
-        const TensorPtr loss = LanguageModelLoss(*model_, buffers_.ids[i], buffers_.targets[i]);
-        (buffers_.ids.size() == 1 ? loss : loss->Mul(1.0 / static_cast<double>(buffers_.ids.size())))->Backward();
-        buffers_.losses.push_back(loss->Detach());
+        buffers_.losses.push_back(Backward(buffers_.ids[i], buffers_.targets[i]));
     }
+}
+
+double Trainer::RunGraph() {
+    Load();
+    if (graph_ == nullptr && warm_up_-- <= 0) {
+        graph_ = std::make_unique<DeviceGraph>(options_.device);
+        graph_->Capture([this] { ForwardAndBackward(); });
+    }
+    graph_ != nullptr ? graph_->Replay() : ForwardAndBackward();
+    double sum = 0;
+    for (const TensorPtr &loss : buffers_.losses) {
+        sum += loss->Item<double>();
+    }
+    return sum;
 }
 
 Trainer::StepResult Trainer::Step() {
     model_->Train();
-    StepResult result;
-    const double share = 1.0 / static_cast<double>(options_.accumulation);
+    double sum = 0;
     if (options_.device_graph) {
-        Load();
-        if (graph_ == nullptr && warm_up_-- <= 0) {
-            graph_ = std::make_unique<DeviceGraph>(options_.device);
-            graph_->Capture([this] { ForwardAndBackward(); });
-        }
-        graph_ != nullptr ? graph_->Replay() : ForwardAndBackward();
-        for (const TensorPtr &loss : buffers_.losses) {
-            result.loss += share * loss->Item<double>();
-        }
+        sum = RunGraph();
     } else {
         optimizer_->ZeroGrad();
         for (int64_t i = 0; i < options_.accumulation; ++i) {
             const auto &[ids, targets] = stream_->Next();
-            const TensorPtr loss = LanguageModelLoss(*model_, ids->To(options_.device), targets->To(options_.device));
-            (options_.accumulation == 1 ? loss : loss->Mul(share))->Backward();
-            result.loss += share * loss->Item<double>();
+            sum += Backward(ids->To(options_.device), targets->To(options_.device))->Item<double>();
         }
     }
+    StepResult result;
+    result.loss = sum / static_cast<double>(options_.accumulation);
+    scaler_.Unscale(optimizer_.get());
     result.grad_norm = nn::utils::ClipGradNorm(
         parameters_, options_.grad_clip > 0 ? options_.grad_clip : std::numeric_limits<double>::infinity());
-    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    // The scaler leaves out a step whose gradients overflowed, and tries a smaller scale.
+    if (!std::isfinite(result.loss) || (!std::isfinite(result.grad_norm) && !scaler_.FoundNonFinite())) {
         throw ValueError(
             fmt::format("the loss is {} and the gradients' norm {}; try a smaller --learning_rate or a "
                         "longer warm-up, or --nan_guard to see where it begins",
                         result.loss, result.grad_norm));
     }
-    optimizer_->Step();
+    scaler_.Step(optimizer_.get());
+    scaler_.Update();
     schedule_->AfterStep();
     return result;
 }
@@ -99,7 +122,7 @@ double Trainer::Evaluate(const std::shared_ptr<const Dataset> &dataset, int64_t 
     int64_t sequences = 0;
     int64_t batches = 0;
     for (const auto &[ids, targets] : loader) {
-        const TensorPtr loss = LanguageModelLoss(*model_, ids->To(options_.device), targets->To(options_.device));
+        const TensorPtr loss = Loss(ids->To(options_.device), targets->To(options_.device));
         sum += loss->Item<double>() * static_cast<double>(ids->Dim(0));
         sequences += ids->Dim(0);
         if (++batches == max_batches) {

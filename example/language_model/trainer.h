@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "infini_train/include/common/tensor_fwd.h"
 #include "infini_train/include/core/device_graph.h"
 #include "infini_train/include/dataset.h"
+#include "infini_train/include/datatype.h"
 #include "infini_train/include/device.h"
+#include "infini_train/include/grad_scaler.h"
 #include "infini_train/include/nn/modules/transformer/transformer.h"
 #include "infini_train/include/optimizer.h"
 
@@ -23,6 +26,7 @@ struct TrainerOptions {
     int64_t accumulation = 1;   // batches of one step
     double grad_clip = 1;       // 0: none
     bool device_graph = false;  // on a GPU: forward and backward as a DeviceGraph, from the third step on
+    std::optional<DataType> autocast = std::nullopt;  // what products are computed in; float16 gets a GradScaler
 };
 
 /// One step of a training and one validation; what is between them is TrainingLoop's.
@@ -42,14 +46,22 @@ public:
     /// on from as it was.
     double Evaluate(const std::shared_ptr<const Dataset> &dataset, int64_t batch_size, int64_t max_batches);
 
+    /// For a checkpoint.
+    GradScaler &scaler() { return scaler_; }
+
 private:
     // The inputs of a step's batches, on the device, and what came of them: fixed, for a graph to refer to.
     struct Buffers {
         TensorList ids, targets, losses;
     };
 
+    TensorPtr Loss(const TensorPtr &ids, const TensorPtr &targets);
+    // Of one batch, whose loss it gives.
+    TensorPtr Backward(const TensorPtr &ids, const TensorPtr &targets);
     void Load();
     void ForwardAndBackward();
+    // The sum of the losses.
+    double RunGraph();
 
     const std::shared_ptr<nn::Transformer> model_;
     const std::shared_ptr<Optimizer> optimizer_;
@@ -57,6 +69,7 @@ private:
     BatchStream *const stream_;
     const TrainerOptions options_;
     const TensorList parameters_;
+    GradScaler scaler_;
     Buffers buffers_;
     std::unique_ptr<DeviceGraph> graph_;
     int warm_up_ = 2;  // steps before the capture, which make what is made once

@@ -41,6 +41,9 @@ void TrainingLoop::Resume(const CheckpointInfo &info) {
     best_loss_ = info.numbers.at("best_loss");
     bad_validations_ = static_cast<int64_t>(info.numbers.at("bad_validations"));
     last_validation_ = info.numbers.at("last_validation");
+    if (trainer_->scaler().enabled()) {
+        trainer_->scaler().LoadStateDict(info.numbers);
+    }
 }
 
 void TrainingLoop::Save() {
@@ -53,6 +56,9 @@ void TrainingLoop::Save() {
     info.numbers = {{"best_loss", best_loss_},
                     {"bad_validations", static_cast<double>(bad_validations_)},
                     {"last_validation", last_validation_}};
+    if (trainer_->scaler().enabled()) {
+        info.numbers.merge(trainer_->scaler().StateDict());
+    }
     folder_->Save(parts_, info);
     saved_step_ = step_;
 }

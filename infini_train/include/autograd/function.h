@@ -168,6 +168,7 @@ private:
     std::shared_ptr<HookHandle> AddHook(HookPoint point, FunctionPreHookFn hook, const HookOptions &options);
     std::shared_ptr<HookHandle> AddHook(HookPoint point, FunctionPostHookFn hook, const HookOptions &options);
 
+    TensorList Run(const TensorList &inputs);
     TensorList ApplyHooked(const TensorList &inputs);
     TensorList RunForward(const TensorList &inputs);
     void Record(const TensorList &inputs, TensorList *outputs);

@@ -12,6 +12,7 @@
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/autocast.h"
 #include "infini_train/src/autograd/function_hooks.h"
 #include "infini_train/src/autograd/graph_task.h"
 #include "infini_train/src/autograd/meta.h"
@@ -176,7 +177,8 @@ public:
         : Function("Checkpoint"),
           function_(std::move(function)),
           options_(options),
-          anomaly_mode_(AnomalyModeGuard::IsEnabled()) {}
+          anomaly_mode_(AnomalyModeGuard::IsEnabled()),
+          autocast_(GetAutocastState()) {}
 
     TensorList Forward(const TensorList &inputs) override;
     TensorList Backward(const TensorList & /*grad_outputs*/) override { return {}; }
@@ -204,6 +206,7 @@ private:
     const std::function<TensorList(const TensorList &)> function_;
     const CheckpointOptions options_;
     const bool anomaly_mode_;
+    const AutocastState autocast_;
     const uint64_t key_ = GraphTask::NewKey();
     std::vector<InputInfo> input_infos_;
     const TensorList *inputs_ = nullptr;  // during the first call
@@ -313,6 +316,7 @@ Recomputed CheckpointCall::CallAgain() {
     {
         const PackerScope packing(recomputation);
         const AnomalyModeGuard anomaly_mode(anomaly_mode_);
+        const AutocastStateScope autocast(autocast_);
         const RecomputingScope recomputing;
         const FunctionScope outside(/*inside=*/false);
         const RandomTape::Replay replay(tape_);

@@ -8,6 +8,7 @@
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/autocast.h"
 #include "infini_train/src/autograd/function_hooks.h"
 #include "infini_train/src/autograd/graph_task.h"
 #include "infini_train/src/autograd/hook_runner.h"
@@ -108,6 +109,15 @@ std::shared_ptr<HookHandle> Function::AddHook(HookPoint point, FunctionPostHookF
 }
 
 TensorList Function::Apply(const TensorList &inputs) {
+    if (autocast_is_on) [[unlikely]] {
+        if (const auto cast = AutocastInputs(type_, inputs)) {
+            return Run(*cast);
+        }
+    }
+    return Run(inputs);
+}
+
+TensorList Function::Run(const TensorList &inputs) {
     const bool hooked = hooks_.load(std::memory_order_acquire) != nullptr || HaveGlobalForwardHooks();
     return hooked ? ApplyHooked(inputs) : RunForward(inputs);
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include "infini_train/include/autograd/accumulate.h"
 #include "infini_train/include/autograd/anomaly_mode.h"
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/autocast.h"
 #include "infini_train/src/autograd/function_hooks.h"
 #include "infini_train/src/autograd/hook_runner.h"
 #include "infini_train/src/autograd/meta.h"
@@ -22,7 +24,11 @@ thread_local GraphTask *current_task = nullptr;
 // Makes a pass the thread's current one, with its grad mode.
 class PassScope {
 public:
-    PassScope(GraphTask *task, bool create_graph) : task_(current_task), grad_mode_(GradMode::IsEnabled()) {
+    PassScope(GraphTask *task, bool create_graph)
+        : task_(current_task),
+          grad_mode_(GradMode::IsEnabled()),
+          no_autocast_(autocast_is_on ? std::optional<AutocastStateScope>(std::in_place, AutocastState())
+                                      : std::nullopt) {
         current_task = task;
         GradMode::SetEnabled(create_graph);
     }
@@ -36,6 +42,7 @@ public:
 private:
     GraphTask *const task_;
     const bool grad_mode_;
+    const std::optional<AutocastStateScope> no_autocast_;
 };
 
 bool IsNull(const TensorPtr &tensor) {

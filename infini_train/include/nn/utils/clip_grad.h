@@ -20,4 +20,7 @@ INFINI_TRAIN_EXPORT double ClipGradNorm(const TensorList &params, double max_nor
 /// ValueError for a negative limit, and what ClipGradNorm throws for parameters.
 INFINI_TRAIN_EXPORT void ClipGradValue(const TensorList &params, double clip_value);
 
+/// Multiplies all gradients by a factor.
+INFINI_TRAIN_EXPORT void ScaleGrads(const TensorList &params, double factor);
+
 }  // namespace infini_train::nn::utils

@@ -126,4 +126,9 @@ void ClipGradValue(const TensorList &params, double clip_value) {
     Gradients(params, "ClipGradValue").Change<kernels::ClampGrads>(clip_value);
 }
 
+void ScaleGrads(const TensorList &params, double factor) {
+    const autograd::NoGradGuard no_grad;
+    Gradients(params, "ScaleGrads").Change<kernels::ScaleGrads>(factor);
+}
+
 }  // namespace infini_train::nn::utils
