@@ -17,7 +17,7 @@ case "${1:-}" in
 esac
 
 ensure_packages "${FORMAT_PACKAGES[@]}"
-mapfile -d '' files < <(tracked_files '*.h' '*.cc')
+mapfile -d '' files < <(tracked_files '*.h' '*.cc' '*.cu' '*.cuh')
 say "$(clang-format --version): ${#files[@]} files"
 clang-format "${mode[@]}" "${files[@]}"
 say "formatted"

@@ -51,20 +51,56 @@ __global__ void __launch_bounds__(kBlock) FillKernel(const int64_t *index, int c
     }
 }
 
-// A block takes a row: it puts the row's lookups in order, each by counting those before it, and adds them up.
+// The two ways of a block to put a row's lookups in order. For few: each counts those before it.
+__device__ __forceinline__ void SortByCounting(const int *list, int count, int *sorted) {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlock) {
+        int before = 0;
+        for (int j = 0; j < count; ++j) {
+            before += list[j] < list[i] ? 1 : 0;
+        }
+        sorted[before] = list[i];
+    }
+}
+
+// For many, such as those of a token that pads: all lookups go by, and those of the row are taken out.
+__device__ __forceinline__ void SortByScanning(const int64_t *index, int64_t row, int count, int *sorted) {
+    __shared__ int of_warps[kBlock / kWarp];
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int warp = thread / kWarp, lane = thread % kWarp;
+    int done = 0;
+    for (int first = 0; first < count; first += kBlock) {
+        const int i = first + thread;
+        const bool is_mine = i < count && index[i] == row;
+        const unsigned ballot = __ballot_sync(0xffffffffU, is_mine ? 1 : 0);
+        if (lane == 0) {
+            of_warps[warp] = __popc(ballot);
+        }
+        __syncthreads();
+        int before = __popc(ballot & ((1U << lane) - 1)), all = 0;
+        for (int other = 0; other < kBlock / kWarp; ++other) {
+            before += other < warp ? of_warps[other] : 0;
+            all += of_warps[other];
+        }
+        if (is_mine) {
+            sorted[done + before] = i;
+        }
+        done += all;
+        __syncthreads();
+    }
+}
+
+// A block takes a row: it puts the row's lookups in order and adds up what they brought.
 template <typename T>
 __global__ void __launch_bounds__(kBlock)
-    AddKernel(T *grad_weight, const T *grad_output, const int *ends, const int *list, int *sorted, int64_t rows,
-              int64_t columns, int64_t grad_stride) {
+    AddKernel(T *grad_weight, const T *grad_output, const int64_t *index, int count, const int *ends, const int *list,
+              int *sorted, int64_t rows, int64_t columns, int64_t grad_stride) {
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const int begin = row == 0 ? 0 : ends[row - 1], end = ends[row];
-        for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += kBlock) {
-            const int mine = list[i];
-            int before = 0;
-            for (int j = begin; j < end; ++j) {
-                before += list[j] < mine ? 1 : 0;
-            }
-            sorted[begin + before] = mine;
+        const int64_t own = end - begin;
+        if (own * own <= int64_t{count} * kBlock) {
+            SortByCounting(list + begin, end - begin, sorted + begin);
+        } else {
+            SortByScanning(index, row, count, sorted + begin);
         }
         __syncthreads();
         for (int64_t column = threadIdx.x; begin < end && column < columns; column += kBlock) {
@@ -93,8 +129,8 @@ void Run(TensorRef grad_weight, ConstTensorRef grad_output, ConstTensorRef index
     Launch(name, {GridFor(count)}, CountKernel, lookups, count, ends);
     Launch(name, {1}, BeginKernel, ends, rows);
     Launch(name, {GridFor(count)}, FillKernel, lookups, count, ends, list);
-    Launch(name, {GridFor(rows, 1)}, AddKernel<T>, grad_weight.Data<T>(), grad_output.Data<T>(), ends, list, sorted,
-           rows, columns, grad_output.strides[0]);
+    Launch(name, {GridFor(rows, 1)}, AddKernel<T>, grad_weight.Data<T>(), grad_output.Data<T>(), lookups, count, ends,
+           list, sorted, rows, columns, grad_output.strides[0]);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include "infini_train/src/kernels/cuda/scratch.cuh"
 #include "infini_train/src/kernels/cuda/strides.cuh"
 #include "infini_train/src/kernels/cuda/vector.cuh"
-#include "infini_train/src/kernels/indexing.h"
 #include "infini_train/src/kernels/element_size.h"
+#include "infini_train/src/kernels/indexing.h"
 #include "infini_train/src/kernels/registry.h"
 
 namespace infini_train::cuda {
