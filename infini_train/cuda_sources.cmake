@@ -39,6 +39,7 @@ set(INFINI_TRAIN_CUDA_KERNEL_SOURCES
     src/kernels/cuda/random.cu
     src/kernels/cuda/random_shift.cu
     src/kernels/cuda/reduction.cu
+    src/kernels/cuda/reduction_position.cu
     src/kernels/cuda/rotary.cu
     src/kernels/cuda/softmax.cu
     src/kernels/cuda/statistics.cu

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "infini_train/include/device.h"
+
 DEFINE_string(text, "",
               "a text to learn; its last --val_fraction of the characters is kept for validation. kjv: the King James "
               "text of Debian's package bible-kjv");
@@ -89,6 +91,9 @@ DEFINE_int64(num_beams, 1, "above 1: beam search with so many");
 DEFINE_double(length_penalty, 1, "of beam search: a sequence's score is divided by its length to the power of this");
 
 DEFINE_string(device, "cpu", "where to compute: cpu, or cuda where the library was built with it");
+DEFINE_bool(cuda_graph, false,
+            "on a GPU: record forward and backward once and replay them, for models so small that the "
+            "CPU can't keep up with launching their kernels");
 DEFINE_int32(threads, 0, "CPU threads; 0: all cores. The results don't depend on it");
 DEFINE_string(out, ".", "folder for history.csv and history.png");
 DEFINE_string(tensorboard, "", "folder for `tensorboard --logdir`");
@@ -217,6 +222,20 @@ void CheckSampling() {
     }
 }
 
+void CheckMachine() {
+    if (!FLAGS_cuda_graph) {
+        return;
+    }
+    if (Device::FromString(FLAGS_device).IsCPU()) {
+        throw UsageError(fmt::format("flag --cuda_graph: needs a GPU, --device=cuda, got '{}'", FLAGS_device));
+    }
+    if (FLAGS_nan_guard || !FLAGS_profile.empty()) {
+        throw UsageError(
+            "flag --cuda_graph: hooks don't run when a graph is replayed, so neither --nan_guard nor "
+            "--profile goes with it");
+    }
+}
+
 }  // namespace
 
 std::vector<FlagGroup> LanguageModelFlagGroups() {
@@ -235,7 +254,7 @@ std::vector<FlagGroup> LanguageModelFlagGroups() {
             {"Writing text",
              {"generate", "prompt", "text_length", "num_samples", "temperature", "top_k", "top_p", "repetition_penalty",
               "greedy", "num_beams", "length_penalty"}},
-            {"Machine", {"device", "threads"}},
+            {"Machine", {"device", "cuda_graph", "threads"}},
             {"Output", {"out", "tensorboard", "summary", "profile"}},
             {"Checks", {"nan_guard"}}};
 }
@@ -249,6 +268,7 @@ void CheckLanguageModelFlags() {
     CheckTraining();
     CheckCourse();
     CheckSampling();
+    CheckMachine();
 }
 
 bool IsGiven(const std::string &flag) {

@@ -76,6 +76,7 @@ DECLARE_int64(num_beams);
 DECLARE_double(length_penalty);
 
 DECLARE_string(device);
+DECLARE_bool(cuda_graph);
 DECLARE_int32(threads);
 DECLARE_string(out);
 DECLARE_string(tensorboard);

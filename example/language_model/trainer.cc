@@ -29,16 +29,53 @@ Trainer::Trainer(std::shared_ptr<nn::Transformer> model, std::shared_ptr<Optimiz
       options_(options),
       parameters_(model_->Parameters()) {}
 
-Trainer::StepResult Trainer::Step() {
-    model_->Train();
-    optimizer_->ZeroGrad();
-    const double share = 1.0 / static_cast<double>(options_.accumulation);
-    StepResult result;
+void Trainer::Load() {
+    const bool is_new = buffers_.ids.empty();
     for (int64_t i = 0; i < options_.accumulation; ++i) {
         const auto &[ids, targets] = stream_->Next();
-        const TensorPtr loss = LanguageModelLoss(*model_, ids->To(options_.device), targets->To(options_.device));
-        (options_.accumulation == 1 ? loss : loss->Mul(share))->Backward();
-        result.loss += share * loss->Item<double>();
+        const TensorPtr on_device[] = {ids->To(options_.device), targets->To(options_.device)};
+        if (is_new) {
+            buffers_.ids.push_back(on_device[0]);
+            buffers_.targets.push_back(on_device[1]);
+        } else {
+            buffers_.ids[static_cast<size_t>(i)]->Copy_(on_device[0]);
+            buffers_.targets[static_cast<size_t>(i)]->Copy_(on_device[1]);
+        }
+    }
+}
+
+void Trainer::ForwardAndBackward() {
+    optimizer_->ZeroGrad();
+    buffers_.losses.clear();
+    for (size_t i = 0; i < buffers_.ids.size(); ++i) {
+        const TensorPtr loss = LanguageModelLoss(*model_, buffers_.ids[i], buffers_.targets[i]);
+        (buffers_.ids.size() == 1 ? loss : loss->Mul(1.0 / static_cast<double>(buffers_.ids.size())))->Backward();
+        buffers_.losses.push_back(loss->Detach());
+    }
+}
+
+Trainer::StepResult Trainer::Step() {
+    model_->Train();
+    StepResult result;
+    const double share = 1.0 / static_cast<double>(options_.accumulation);
+    if (options_.device_graph) {
+        Load();
+        if (graph_ == nullptr && warm_up_-- <= 0) {
+            graph_ = std::make_unique<DeviceGraph>(options_.device);
+            graph_->Capture([this] { ForwardAndBackward(); });
+        }
+        graph_ != nullptr ? graph_->Replay() : ForwardAndBackward();
+        for (const TensorPtr &loss : buffers_.losses) {
+            result.loss += share * loss->Item<double>();
+        }
+    } else {
+        optimizer_->ZeroGrad();
+        for (int64_t i = 0; i < options_.accumulation; ++i) {
+            const auto &[ids, targets] = stream_->Next();
+            const TensorPtr loss = LanguageModelLoss(*model_, ids->To(options_.device), targets->To(options_.device));
+            (options_.accumulation == 1 ? loss : loss->Mul(share))->Backward();
+            result.loss += share * loss->Item<double>();
+        }
     }
     result.grad_norm = nn::utils::ClipGradNorm(
         parameters_, options_.grad_clip > 0 ? options_.grad_clip : std::numeric_limits<double>::infinity());

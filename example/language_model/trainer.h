@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "infini_train/include/common/tensor_fwd.h"
+#include "infini_train/include/core/device_graph.h"
 #include "infini_train/include/dataset.h"
 #include "infini_train/include/device.h"
 #include "infini_train/include/nn/modules/transformer/transformer.h"
@@ -19,8 +20,9 @@ TensorPtr LanguageModelLoss(nn::Transformer &model, const TensorPtr &ids, const 
 
 struct TrainerOptions {
     Device device;
-    int64_t accumulation = 1;  // batches of one step
-    double grad_clip = 1;      // 0: none
+    int64_t accumulation = 1;   // batches of one step
+    double grad_clip = 1;       // 0: none
+    bool device_graph = false;  // on a GPU: forward and backward as a DeviceGraph, from the third step on
 };
 
 /// One step of a training and one validation; what is between them is TrainingLoop's.
@@ -41,12 +43,23 @@ public:
     double Evaluate(const std::shared_ptr<const Dataset> &dataset, int64_t batch_size, int64_t max_batches);
 
 private:
+    // The inputs of a step's batches, on the device, and what came of them: fixed, for a graph to refer to.
+    struct Buffers {
+        TensorList ids, targets, losses;
+    };
+
+    void Load();
+    void ForwardAndBackward();
+
     const std::shared_ptr<nn::Transformer> model_;
     const std::shared_ptr<Optimizer> optimizer_;
     Schedule *const schedule_;
     BatchStream *const stream_;
     const TrainerOptions options_;
     const TensorList parameters_;
+    Buffers buffers_;
+    std::unique_ptr<DeviceGraph> graph_;
+    int warm_up_ = 2;  // steps before the capture, which make what is made once
 };
 
 }  // namespace infini_train::example

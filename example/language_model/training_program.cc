@@ -216,7 +216,7 @@ int TrainingProgram::Run() {
     const auto nan_guard = FLAGS_nan_guard ? std::make_unique<utils::NanGuard>() : nullptr;
     const StopOnSignal stop;
     Trainer trainer(session_.model, optimizer_, &schedule_, &stream_,
-                    {session_.device, AccumulationSteps(), FLAGS_grad_clip});
+                    {session_.device, AccumulationSteps(), FLAGS_grad_clip, FLAGS_cuda_graph});
     RunLog log(FLAGS_out, FLAGS_tensorboard, session_.resumed ? session_.resumed->step : 0);
     TrainingLoop loop(&trainer, &schedule_, &corpus_, &log, MakeLoopOptions(session_, peak_flops_), terminal_);
     Prepare(&loop);

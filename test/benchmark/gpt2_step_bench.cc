@@ -1,10 +1,13 @@
 // Training steps of a GPT-2 from weights and tokens that torch_gpt2_step.py has written, for scripts/bench_gpt2.sh.
 //
-//   gpt2_step_bench FOLDER THREADS
+//   gpt2_step_bench FOLDER THREADS [DEVICE [DTYPE]]
+//
+// DEVICE is cpu or cuda, DTYPE float32 or bfloat16 (with float32 masters in the optimizer).
 //
 // Reads FOLDER/weights.safetensors (Hugging Face's names, matrices as (out, in)) and FOLDER/tokens.safetensors
 // (`tokens`, (steps, B, T + 1)). Prints a line each: `loss`, tab, value for every step; `ms`, tab, the median of a
-// step; `peak_mib`, tab, the most memory that the process has held.
+// step; `peak_mib`, tab, the most memory that the process, or on
+// a GPU the device's allocator, has held.
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +20,8 @@
 #include <sys/resource.h>
 #include <vector>
 
+#include "infini_train/include/common/error.h"
+#include "infini_train/include/core/allocator.h"
 #include "infini_train/include/core/parallel.h"
 #include "infini_train/include/io/safetensors.h"
 #include "infini_train/include/nn/functional.h"
@@ -49,18 +54,21 @@ TensorPtr Loss(nn::Module &model, const TensorPtr &tokens, const TensorPtr &labe
     return nn::function::CrossEntropy(logits->View({-1, logits->Dim(-1)}), labels->Reshape({-1}));
 }
 
-double PeakMib() {
+double PeakMib(Device device) {
+    if (!device.IsCPU()) {
+        return static_cast<double>(GetAllocator(device).Stats().peak) / (1 << 20);
+    }
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-void Run(const std::string &folder) {
+void Run(const std::string &folder, Device device, DataType dtype) {
     using Clock = std::chrono::steady_clock;
     nn::StateDict weights = io::LoadSafetensors(folder + "/weights.safetensors");
-    const TensorPtr tokens = io::LoadSafetensors(folder + "/tokens.safetensors").at("tokens");
+    const TensorPtr tokens = io::LoadSafetensors(folder + "/tokens.safetensors").at("tokens")->To(device);
     weights["lm_head.weight"] = weights.at("wte.weight");  // they are one
-    nn::Transformer model(ConfigOf(weights), Device(), DataType::kFLOAT32, /*initialize=*/false);
+    nn::Transformer model(ConfigOf(weights), device, dtype, /*initialize=*/false);
     model.LoadStateDict(weights);
     weights.clear();
     optimizers::AdamW optimizer(model.Parameters(), 1e-4, 0.9, 0.95, 1e-8, 0.1);
@@ -80,20 +88,26 @@ void Run(const std::string &folder) {
         }
     }
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    std::cout << "ms\t" << times[times.size() / 2] << "\npeak_mib\t" << PeakMib() << std::endl;
+    std::cout << "ms\t" << times[times.size() / 2] << "\npeak_mib\t" << PeakMib(device) << std::endl;
 }
 
 }  // namespace
 }  // namespace infini_train
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        std::cerr << "usage: gpt2_step_bench FOLDER THREADS\n";
+    if (argc < 3 || argc > 5) {
+        std::cerr << "usage: gpt2_step_bench FOLDER THREADS [DEVICE [DTYPE]]\n";
         return 2;
     }
     try {
         infini_train::SetNumThreads(std::atoi(argv[2]));
-        infini_train::Run(argv[1]);
+        const auto device = infini_train::Device::FromString(argc > 3 ? argv[3] : "cpu");
+        const std::string dtype = argc > 4 ? argv[4] : "float32";
+        if (dtype != "float32" && dtype != "bfloat16") {
+            throw infini_train::ValueError("expected float32 or bfloat16, got " + dtype);
+        }
+        infini_train::Run(argv[1], device,
+                          dtype == "float32" ? infini_train::DataType::kFLOAT32 : infini_train::DataType::kBFLOAT16);
     } catch (const std::exception &error) {
         std::cerr << "gpt2_step_bench: " << error.what() << '\n';
         return 1;

@@ -2,7 +2,9 @@
 scaled_dot_product_attention, fused AdamW.
 
     torch_gpt2_step.py FOLDER THREADS make BATCH LENGTH STEPS [LAYERS]   writes weights and tokens for both sides
-    torch_gpt2_step.py FOLDER THREADS run                                runs them; prints as gpt2_step_bench does
+    torch_gpt2_step.py FOLDER THREADS run [DEVICE [DTYPE]]               runs them; prints as gpt2_step_bench does
+
+DTYPE is float32, tf32 (float32 whose products may round to TF32) or bfloat16 (autocast around float32 parameters).
 """
 
 import json
@@ -68,7 +70,7 @@ class Gpt2(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(self, tokens, targets):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.h:
             x = block(x)
         logits = self.ln_f(x) @ self.wte.weight.t()
@@ -111,25 +113,31 @@ def make(folder, batch, length, steps, layers=12):
     write_safetensors(os.path.join(folder, "tokens.safetensors"), {"tokens": tokens})
 
 
-def run(folder):
+def run(folder, device="cpu", dtype="float32"):
+    torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     weights = read_safetensors(os.path.join(folder, "weights.safetensors"))
     tokens = read_safetensors(os.path.join(folder, "tokens.safetensors"))["tokens"]
     model = Gpt2(sum(name.endswith("ln_1.weight") for name in weights))
     model.load_state_dict(weights)
+    model, tokens = model.to(device), tokens.to(device)
     del weights
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
     times = []
     for step, batch in enumerate(tokens):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss = model(batch[:, :-1], batch[:, 1:])
+        with torch.autocast(device, torch.bfloat16, enabled=dtype == "bfloat16"):
+            loss = model(batch[:, :-1], batch[:, 1:])
         loss.backward()
         optimizer.step()
         print(f"loss\t{loss.item():.9g}")
         if step >= WARM_UP:
             times.append((time.perf_counter() - start) * 1e3)
     print(f"ms\t{statistics.median(times):.9g}")
-    print(f"peak_mib\t{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.9g}")
+    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if device != "cpu":
+        peak_kib = torch.cuda.max_memory_allocated() / 1024
+    print(f"peak_mib\t{peak_kib / 1024:.9g}")
 
 
 def main():
@@ -138,7 +146,7 @@ def main():
     if command == "make":
         make(folder, *map(int, sizes))
     else:
-        run(folder)
+        run(folder, *sizes)
 
 
 main()

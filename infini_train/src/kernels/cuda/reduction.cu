@@ -1,9 +1,10 @@
-// Sums, extremes and their positions.
+// Sums and extremes; positions are registered here, too.
 
 #include <bit>
 #include <cstdlib>
 #include <vector>
 
+#include "infini_train/src/kernels/cuda/elementwise.cuh"
 #include "infini_train/src/kernels/cuda/reduction.cuh"
 #include "infini_train/src/kernels/matmul.h"
 #include "infini_train/src/kernels/reduction.h"
@@ -30,21 +31,50 @@ ReductionLoops LoopsOf(const TensorRef &output, const ConstTensorRef &input) {
         dims.sizes.push_back(input.dims[d]);
         dims.strides.push_back(input.strides[d]);
     }
-    return {kept.Loop(), reduced.Loop()};
-}
-
-ReductionShape ShapeOf(const ReductionLoops &loops) {
     const auto innermost = [](const StridedLoop &loop) {
         return loop.ndim == 0 ? std::numeric_limits<int64_t>::max() : std::abs(loop.strides[0][loop.ndim - 1]);
     };
+    ReductionLoops loops{kept.Loop(), reduced.Loop(), false};
+    loops.kept_is_fast = innermost(loops.kept) < innermost(loops.reduced);
+    return loops;
+}
+
+bool CountGroups(const ConstTensorRef &input, int length, ReductionLoops *loops) {
+    const bool kept_is_fast = loops->kept_is_fast;
+    StridedLoop &fast = kept_is_fast ? loops->kept : loops->reduced;
+    const StridedLoop &slow = kept_is_fast ? loops->reduced : loops->kept;
+    // Side by side, fewer groups than a warp's threads would leave some without work.
+    const int64_t fewest = kept_is_fast ? kWarp : 1;
+    if (fast.ndim == 0 || fast.num_elements < fewest * length || fast.dims[fast.ndim - 1] % length != 0 ||
+        !internal::IsGrouped(fast, 0, input.data, input.dtype, length)) {
+        return false;
+    }
+    const auto size = static_cast<int64_t>(SizeOf(input.dtype));
+    for (int d = 0; d < slow.ndim; ++d) {
+        if (slow.strides[0][d] * size % std::min<int64_t>(16, size * length) != 0) {
+            return false;
+        }
+    }
+    const int inner = fast.ndim - 1;
+    fast.dims[inner] /= length;
+    fast.strides[0][inner] *= length;
+    fast.num_elements /= length;
+    return true;
+}
+
+int CombineLanes(int64_t num_results) {
+    return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(num_results, kWarp))));
+}
+
+ReductionShape ShapeOf(const ReductionLoops &loops) {
     // A thread that has less to do than this waits for the others longer than it works.
     constexpr int64_t kPerThread = 4;
     ReductionShape shape;
     shape.num_kept = loops.kept.num_elements;
     shape.num_reduced = loops.reduced.num_elements;
-    shape.kept_is_fast = innermost(loops.kept) < innermost(loops.reduced);
+    shape.kept_is_fast = loops.kept_is_fast;
     const auto wanted = static_cast<uint64_t>(std::clamp<int64_t>(shape.num_reduced / kPerThread, 1, kBlock));
-    const int most = shape.kept_is_fast ? kBlock / kWarp : kBlock;
+    const int most = shape.kept_is_fast ? kBlock / CombineLanes(shape.num_kept) : kBlock;
     shape.lanes_y = std::min(most, static_cast<int>(std::bit_floor(wanted)));
     shape.lanes_x = kBlock / shape.lanes_y;
     // Two blocks for each place that a multiprocessor has for one.
@@ -52,7 +82,7 @@ ReductionShape ShapeOf(const ReductionLoops &loops) {
     const int64_t places = int64_t{NumMultiprocessors()} * 16;
     const int64_t worthwhile = shape.num_reduced / (int64_t{shape.lanes_y} * 4 * kPerThread);
     shape.splits =
-        static_cast<int>(std::clamp<int64_t>(std::min(places / std::max<int64_t>(tiles, 1), worthwhile), 1, 256));
+        static_cast<int>(std::clamp<int64_t>(std::min(places / std::max<int64_t>(tiles, 1), worthwhile), 1, 2048));
     // None may be without work.
     shape.splits = static_cast<int>(
         std::max<int64_t>(1, (shape.num_reduced + shape.PerSplit() - 1) / std::max<int64_t>(shape.PerSplit(), 1)));
@@ -78,14 +108,6 @@ void RunExtreme(TensorRef output, ConstTensorRef input) {
     });
 }
 
-// The kernel numbers what is reduced, and of a tensor of several dims that are reduced only `dim` has several elements.
-template <bool kMax>
-void RunPosition(TensorRef output, ConstTensorRef input, int /*dim*/) {
-    VisitWide(input.dtype, [&]<typename C>(std::type_identity<C>) {
-        RunReduction(kMax ? "ReduceArgmax" : "ReduceArgmin", output, input, PositionReduction<C, kMax>());
-    });
-}
-
 // input (outer, channels, inner), contiguous.
 void RunChannelSum(TensorRef output, ConstTensorRef input, int64_t outer, int64_t inner) {
     const int64_t channels = output.num_elements;
@@ -105,8 +127,8 @@ void RegisterReductionCuda() {
     RegisterKernel<ReduceSum>(DeviceType::kCUDA, &cuda::RunSum);
     RegisterKernel<ReduceMax>(DeviceType::kCUDA, &cuda::RunExtreme<true>);
     RegisterKernel<ReduceMin>(DeviceType::kCUDA, &cuda::RunExtreme<false>);
-    RegisterKernel<ReduceArgmax>(DeviceType::kCUDA, &cuda::RunPosition<true>);
-    RegisterKernel<ReduceArgmin>(DeviceType::kCUDA, &cuda::RunPosition<false>);
+    RegisterKernel<ReduceArgmax>(DeviceType::kCUDA, &cuda::RunArgmax);
+    RegisterKernel<ReduceArgmin>(DeviceType::kCUDA, &cuda::RunArgmin);
 }
 
 void RegisterChannelSumCuda() {

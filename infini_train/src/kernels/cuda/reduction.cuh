@@ -125,76 +125,135 @@ __device__ __forceinline__ void StoreResult(const Op &op, void *output, DataType
     StoreGroup(output, dtype, at, result);
 }
 
-template <typename Op, typename Index>
+/// Combines the rows of tables of lanes_y rows of lanes_x partial results each, into the first.
+template <int kTables, typename Op>
+__device__ __forceinline__ void FoldTables(const Op &op, typename Op::Partial (*tables)[kBlock], int num_tables,
+                                           int lanes_x, int lanes_y, int x, int y) {
+    for (int step = lanes_y / 2; step > 0; step /= 2) {
+        __syncthreads();
+        if (y < step) {
+#pragma unroll
+            for (int k = 0; k < kTables; ++k) {
+                if (k < num_tables) {
+                    typename Op::Partial &into = tables[k][y * lanes_x + x];
+                    into = op.Combine(into, tables[k][(y + step) * lanes_x + x]);
+                }
+            }
+        }
+    }
+}
+
+/// Groups of kLength elements, if it isn't 1, are adjacent and aligned: of different results if kept_is_fast, of one
+/// otherwise. The shape and the offsets count groups.
+template <typename Op, typename Index, int kLength>
 __global__ void __launch_bounds__(kBlock) ReduceKernel(ReductionArguments<Op, Index> a) {
     using Partial = typename Op::Partial;
-    __shared__ Partial parts[kBlock];
+    __shared__ Partial parts[kLength][kBlock];
     const auto thread = static_cast<int>(threadIdx.x);
     const ReductionShape &shape = a.shape;
     const int x = shape.kept_is_fast ? thread % shape.lanes_x : thread / shape.lanes_y;
     const int y = shape.kept_is_fast ? thread / shape.lanes_x : thread % shape.lanes_y;
+    const int results = shape.kept_is_fast ? kLength : 1;  // of a thread
+    const int64_t places = kLength / results;              // among what is reduced, of a group
     const int64_t begin = static_cast<int64_t>(blockIdx.y) * a.per_split;
     const int64_t end = begin + a.per_split < shape.num_reduced ? begin + a.per_split : shape.num_reduced;
     const int64_t tiles = (shape.num_kept + shape.lanes_x - 1) / shape.lanes_x;
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int64_t kept = tile * shape.lanes_x + x;
-        Partial partial = Op::Identity();
+        Partial partials[kLength];
+#pragma unroll
+        for (int k = 0; k < kLength; ++k) {
+            partials[k] = Op::Identity();
+        }
         if (kept < shape.num_kept) {
             const int64_t base = a.kept.At(static_cast<Index>(kept))[0];
             for (int64_t r = begin + y; r < end; r += shape.lanes_y) {
-                typename Op::Element value[1];
-                LoadGroup(a.input, a.input_dtype, base + a.reduced.At(static_cast<Index>(r))[0], value);
-                partial = a.op.Combine(partial, a.op.Make(value[0], r));
+                typename Op::Element values[kLength];
+                LoadGroup(a.input, a.input_dtype, base + a.reduced.At(static_cast<Index>(r))[0], values);
+#pragma unroll
+                for (int k = 0; k < kLength; ++k) {
+                    const int64_t place = r * places + (places > 1 ? k : 0);
+                    partials[k] = a.op.Combine(partials[k], a.op.Make(values[k], place));
+                }
             }
         }
-        parts[y * shape.lanes_x + x] = partial;
-        for (int step = shape.lanes_y / 2; step > 0; step /= 2) {
-            __syncthreads();
-            if (y < step) {
-                parts[y * shape.lanes_x + x] =
-                    a.op.Combine(parts[y * shape.lanes_x + x], parts[(y + step) * shape.lanes_x + x]);
+        if (results == 1) {
+#pragma unroll
+            for (int k = 1; k < kLength; ++k) {
+                partials[0] = a.op.Combine(partials[0], partials[k]);
             }
         }
-        if (y == 0 && kept < shape.num_kept) {
+#pragma unroll
+        for (int k = 0; k < kLength; ++k) {
+            if (k < results) {
+                parts[k][y * shape.lanes_x + x] = partials[k];
+            }
+        }
+        FoldTables<kLength>(a.op, parts, results, shape.lanes_x, shape.lanes_y, x, y);
+        for (int k = 0; y == 0 && kept < shape.num_kept && k < results; ++k) {
+            const int64_t result = kept * results + k;
             if (shape.splits > 1) {
-                a.partials[static_cast<int64_t>(blockIdx.y) * shape.num_kept + kept] = parts[x];
+                a.partials[static_cast<int64_t>(blockIdx.y) * shape.num_kept * results + result] = parts[k][x];
             } else {
-                StoreResult(a.op, a.output, a.output_dtype, kept, parts[x]);
+                StoreResult(a.op, a.output, a.output_dtype, result, parts[k][x]);
             }
         }
-        __syncthreads();  // before the next tile overwrites the table
+        __syncthreads();  // before the next tile overwrites the tables
     }
 }
 
 template <typename Op>
-__global__ void __launch_bounds__(kBlock) CombineSplitsKernel(const typename Op::Partial *partials, int splits,
-                                                              int64_t num_kept, void *output, DataType dtype, Op op) {
-    for (int64_t kept = GridIndex(); kept < num_kept; kept += GridStep()) {
-        typename Op::Partial partial = partials[kept];
-        for (int split = 1; split < splits; ++split) {
-            partial = op.Combine(partial, partials[split * num_kept + kept]);
+__global__ void __launch_bounds__(kBlock)
+    CombineSplitsKernel(const typename Op::Partial *partials, int splits, int64_t num_results, void *output,
+                        DataType dtype, int lanes_x, Op op) {
+    using Partial = typename Op::Partial;
+    __shared__ Partial parts[1][kBlock];
+    const int x = static_cast<int>(threadIdx.x) % lanes_x;
+    const int y = static_cast<int>(threadIdx.x) / lanes_x;
+    const int lanes_y = kBlock / lanes_x;
+    const int64_t tiles = (num_results + lanes_x - 1) / lanes_x;
+    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int64_t result = tile * lanes_x + x;
+        Partial partial = Op::Identity();
+        for (int64_t split = y; split < splits && result < num_results; split += lanes_y) {
+            partial = op.Combine(partial, partials[split * num_results + result]);
         }
-        StoreResult(op, output, dtype, kept, partial);
+        parts[0][threadIdx.x] = partial;
+        FoldTables<1>(op, parts, 1, lanes_x, lanes_y, x, y);
+        if (y == 0 && result < num_results) {
+            StoreResult(op, output, dtype, result, parts[0][x]);
+        }
+        __syncthreads();  // before the next tile overwrites the table
     }
 }
 
 /// The loops over what is kept (operand 0: the input) and over what is reduced.
 struct ReductionLoops {
     StridedLoop kept, reduced;
+    bool kept_is_fast;  ///< neighbours in memory belong to different results
 };
 ReductionLoops LoopsOf(const TensorRef &output, const ConstTensorRef &input);
 ReductionShape ShapeOf(const ReductionLoops &loops);
+/// Makes the loops count groups of `length` elements, if those are adjacent and aligned.
+bool CountGroups(const ConstTensorRef &input, int length, ReductionLoops *loops);
+/// Results side by side in a block that combines the parts of `num_results`.
+int CombineLanes(int64_t num_results);
 
 template <typename Op>
 void RunReduction(const char *name, const TensorRef &output, const ConstTensorRef &input, const Op &op) {
     if (output.num_elements == 0) {
         return;
     }
-    const ReductionLoops loops = LoopsOf(output, input);
+    constexpr int kLength = kGroupLength<typename Op::Element>;
+    ReductionLoops loops = LoopsOf(output, input);
+    // Few instances: groups in 32 bits only.
+    const bool is_small = loops.kept.IsSmall() && loops.reduced.IsSmall();
+    const bool is_grouped =
+        is_small && kLength > 1 && HasGroups<typename Op::Element>(input.dtype) && CountGroups(input, kLength, &loops);
     const ReductionShape shape = ShapeOf(loops);
-    const int64_t partials = shape.splits > 1 ? shape.splits * shape.num_kept : 0;
-    const Scratch scratch(static_cast<size_t>(partials) * sizeof(typename Op::Partial));
-    const auto run = [&]<typename Index>(Index) {
+    const int64_t num_partials = shape.splits > 1 ? shape.splits * output.num_elements : 0;
+    const Scratch scratch(static_cast<size_t>(num_partials) * sizeof(typename Op::Partial));
+    const auto run = [&]<typename Index, int kElements>(Index, std::integral_constant<int, kElements>) {
         const ReductionArguments<Op, Index> arguments{input.data,
                                                       input.dtype,
                                                       output.data,
@@ -206,17 +265,25 @@ void RunReduction(const char *name, const TensorRef &output, const ConstTensorRe
                                                       shape.PerSplit(),
                                                       op};
         const dim3 grid(GridFor(shape.num_kept, shape.lanes_x), static_cast<unsigned>(shape.splits));
-        Launch(name, {grid}, ReduceKernel<Op, Index>, arguments);
+        Launch(name, {grid}, ReduceKernel<Op, Index, kElements>, arguments);
     };
-    if (loops.kept.IsSmall() && loops.reduced.IsSmall()) {
-        run(uint32_t{});
+    if (is_grouped) {
+        run(uint32_t{}, std::integral_constant<int, kLength>{});
+    } else if (is_small) {
+        run(uint32_t{}, std::integral_constant<int, 1>{});
     } else {
-        run(uint64_t{});
+        run(uint64_t{}, std::integral_constant<int, 1>{});
     }
     if (shape.splits > 1) {
-        Launch(name, {GridFor(shape.num_kept)}, CombineSplitsKernel<Op>, scratch.As<typename Op::Partial>(),
-               shape.splits, shape.num_kept, output.data, output.dtype, op);
+        const int lanes_x = CombineLanes(output.num_elements);
+        Launch(name, {GridFor(output.num_elements, lanes_x)}, CombineSplitsKernel<Op>,
+               scratch.As<typename Op::Partial>(), shape.splits, output.num_elements, output.data, output.dtype,
+               lanes_x, op);
     }
 }
+
+/// The kernels of the tags ReduceArgmax and ReduceArgmin (reduction_position.cu).
+void RunArgmax(TensorRef output, ConstTensorRef input, int dim);
+void RunArgmin(TensorRef output, ConstTensorRef input, int dim);
 
 }  // namespace infini_train::cuda

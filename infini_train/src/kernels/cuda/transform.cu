@@ -49,13 +49,23 @@ void RunMaskedFill(TensorRef output, ConstTensorRef input, ConstTensorRef mask, 
     });
 }
 
-template <typename T, typename Places>
-__global__ void __launch_bounds__(kBlock) TriangleKernel(T *output, const T *input, Places places, int64_t num_elements,
-                                                         int64_t rows, int64_t columns, int64_t diagonal, bool lower) {
+template <typename Index>
+struct TriangleShape {
+    FastDivider<Index> rows, columns;
+    int64_t diagonal;
+    bool lower;
+};
+
+template <typename T, typename Places, typename Index = typename Places::Index>
+__global__ void __launch_bounds__(kBlock)
+    TriangleKernel(T *output, const T *input, Places places, int64_t num_elements, TriangleShape<Index> shape) {
     for (int64_t i = GridIndex(); i < num_elements; i += GridStep()) {
-        const int64_t row = i / columns % rows, column = i % columns;
-        const bool is_kept = lower ? column <= row + diagonal : column >= row + diagonal;
-        output[i] = is_kept ? input[places.At(static_cast<typename Places::Index>(i))[0]] : T{0};
+        const auto index = static_cast<Index>(i);
+        const Index line = shape.columns.Divide(index);
+        const auto column = static_cast<int64_t>(index - line * shape.columns.divisor);
+        const auto row = static_cast<int64_t>(line - shape.rows.Divide(line) * shape.rows.divisor);
+        const bool is_kept = shape.lower ? column <= row + shape.diagonal : column >= row + shape.diagonal;
+        output[i] = is_kept ? input[places.At(index)[0]] : T{0};
     }
 }
 
@@ -68,8 +78,10 @@ void RunTriangle(TensorRef output, ConstTensorRef input, int64_t diagonal, bool 
     kernels::DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
         VisitOffsets<1>(loop, [&](const auto &places) {
             using Places = std::decay_t<decltype(places)>;
+            using Index = typename Places::Index;
+            const TriangleShape<Index> shape{FastDivider<Index>(rows), FastDivider<Index>(columns), diagonal, lower};
             Launch("Triangle", {GridFor(output.num_elements)}, TriangleKernel<T, Places>, output.Data<T>(),
-                   input.Data<T>(), places, output.num_elements, rows, columns, diagonal, lower);
+                   input.Data<T>(), places, output.num_elements, shape);
         });
     });
 }
