@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "infini_train/include/autograd/checkpoint.h"
+#include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/autograd/linear.h"
 #include "infini_train/include/common/error.h"
 #include "infini_train/include/nn/functional.h"
@@ -99,8 +100,9 @@ TEST(Autocast, ComputesInTheNarrowType) {
 }
 
 TEST(Autocast, ParametersGetFloat32Gradients) {
-    auto linear = std::make_shared<nn::Linear>(Tensor::FromVector<float>({1, 2, 3, 4}, {{2, 2}}));
-    const auto weight = linear->Parameters()[0];
+    const auto weight = Tensor::FromVector<float>({1, 2, 3, 4}, {{2, 2}});
+    weight->set_requires_grad(true);
+    const auto linear = std::make_shared<nn::Linear>(weight);
     TensorPtr loss;
     {
         const AutocastGuard guard(kCpu);

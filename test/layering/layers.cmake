@@ -8,7 +8,7 @@ set(LAYER_1_core core cuda kernels device datatype dtype_dispatch scalar)
 set(LAYER_2_tensor tensor)
 set(LAYER_3_autograd autograd)
 set(LAYER_4_nn nn)
-set(LAYER_5_top optimizer lr_scheduler dataset dataloader data io text utils checkpoint precompiled)
+set(LAYER_5_top optimizer grad_scaler lr_scheduler dataset dataloader data io text utils checkpoint precompiled)
 set(LAYERS LAYER_0_common LAYER_1_core LAYER_2_tensor LAYER_3_autograd LAYER_4_nn LAYER_5_top)
 
 # layer_of(<variable> <path>): the number of the layer that infini_train/{include,src}/<...> belongs to, or -1.

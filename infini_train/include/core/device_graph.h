@@ -27,6 +27,9 @@ class RecordedGraph;
 /// Hooks and all other code of the CPU's run while capturing, and not again. Random numbers of DefaultGenerator() go on
 /// from replay to replay as they would without a graph; those of other generators repeat.
 ///
+/// Labels and indices aren't checked while capturing, nor in a replay, and none of the labels may be ignored: their
+/// number is part of the recorded loss.
+///
 /// What a graph can't do throws CudaError or ValueError while capturing: reading a value back (Tensor::Item, ToVector,
 /// nn::utils::ClipGradNorm), other copies to or from the CPU that wait, and an optimizer's step, whose learning rate
 /// would stay what it was.

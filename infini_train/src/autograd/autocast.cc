@@ -19,6 +19,7 @@ namespace {
 
 thread_local AutocastState current;
 thread_local int guards = 0;  // around this place
+thread_local bool keeps_casts = true;
 
 // A parameter as it was cast last.
 struct Kept {
@@ -93,7 +94,7 @@ bool IsEligible(const TensorPtr &tensor) {
 
 TensorPtr CastTo(const TensorPtr &tensor, DataType dtype) {
     const bool is_parameter = tensor->requires_grad() && tensor->is_leaf() && GradMode::IsEnabled() && IsNarrow(dtype);
-    if (!is_parameter) {
+    if (!is_parameter || !keeps_casts) {
         return tensor->To(dtype);
     }
     Kept &kept = ThreadCache()[{tensor.get(), dtype}];
@@ -133,11 +134,14 @@ AutocastState GetAutocastState() {
     return current;
 }
 
-AutocastStateScope::AutocastStateScope(const AutocastState &state) : previous_(current) {
+// No guard ends with it, so it keeps nothing.
+AutocastStateScope::AutocastStateScope(const AutocastState &state)
+    : previous_(current), kept_casts_(std::exchange(keeps_casts, false)) {
     SetState(state);
 }
 AutocastStateScope::~AutocastStateScope() {
     SetState(previous_);
+    keeps_casts = kept_casts_;
 }
 
 std::optional<TensorList> AutocastInputs(const std::string &type, const TensorList &inputs) {

@@ -36,6 +36,7 @@ public:
 
 private:
     const AutocastState previous_;
+    const bool kept_casts_;
 };
 
 /// The inputs as the operator is to take them; nothing if that is as they are.

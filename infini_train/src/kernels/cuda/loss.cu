@@ -108,7 +108,9 @@ __global__ void __launch_bounds__(kBlock)
             double sum = 0;
             for (int64_t i = Group::Lane(); i < classes; i += Group::kLength) {
                 max = MaxOp()(max, Load(x[i]));
-                sum += static_cast<double>(Load(x[i]));
+                if (smoothing != 0) {
+                    sum += static_cast<double>(Load(x[i]));
+                }
             }
             max = Group::Reduce(max, MaxOp(), kLowest);
             // Elements that are all -inf add nothing, but -inf less -inf would be NaN.
