@@ -65,9 +65,9 @@ DEFINE_double(grad_clip, 1, "norm to which the gradients are limited; 0: no limi
 DEFINE_string(dtype, "float32",
               "of weights and activations: float32, or bfloat16 with float32 copies in the optimizer");
 DEFINE_string(
-    autocast, "",
+    autocast, "none",
     "bf16 or fp16: products are computed in that, parameters and everything delicate stay float32; fp16 scales "
-    "the loss so that small gradients don't vanish. Empty: everything in --dtype");
+    "the loss so that small gradients don't vanish. none: everything in --dtype");
 DEFINE_bool(checkpoint_activations, false, "compute each block again in the backward pass: less memory, more time");
 DEFINE_uint64(seed, 42, "of weights, order, dropout and samples; the same seed gives the same run, on any --threads");
 
@@ -170,8 +170,8 @@ void CheckModel() {
         throw UsageError("--load brings its sizes along: leave --model out");
     }
     RequireOneOf("dtype", FLAGS_dtype, {"float32", "bfloat16"});
-    RequireOneOf("autocast", FLAGS_autocast, {"", "bf16", "fp16"});
-    if (!FLAGS_autocast.empty() && FLAGS_dtype != "float32") {
+    RequireOneOf("autocast", FLAGS_autocast, {"none", "bf16", "fp16"});
+    if (FLAGS_autocast != "none" && FLAGS_dtype != "float32") {
         throw UsageError(fmt::format("flag --autocast: goes with --dtype=float32, got '{}'", FLAGS_dtype));
     }
 }
@@ -336,7 +336,7 @@ void AdoptFlags(const std::map<std::string, std::string> &saved) {
 }
 
 std::optional<DataType> Autocast() {
-    return FLAGS_autocast.empty()     ? std::nullopt
+    return FLAGS_autocast == "none"   ? std::nullopt
            : FLAGS_autocast == "bf16" ? std::optional(DataType::kBFLOAT16)
                                       : std::optional(DataType::kFLOAT16);
 }

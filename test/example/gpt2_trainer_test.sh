@@ -82,6 +82,12 @@ expect_run 2 --generate
 expect_output "expected the model as either --load or --checkpoint_dir"
 expect_run 2 --text=text.txt --resume
 expect_output "expected --checkpoint_dir with --resume"
+expect_run 2 --text=text.txt --autocast=fp8
+expect_output "flag --autocast: expected one of none, bf16, fp16, got 'fp8'"
+expect_run 2 --text=text.txt --autocast=bf16 --dtype=bfloat16
+expect_output "goes with --dtype=float32"
+expect_run 2 --text=text.txt --cuda_graph
+expect_output "flag --cuda_graph: needs a GPU"
 expect_run 1 --text=text.txt --sequence_length=5000
 expect_output "try a smaller --sequence_length or a longer text"
 expect_run 1 --load=nowhere --generate
@@ -190,15 +196,18 @@ expect_run 0 "${way[@]}" --num_iteration=24 --checkpoint_dir=shards --out=shards
 expect_run 0 "${way[@]}" --num_iteration=8 --lr_decay_iters=24 --warmup_iters=2 --checkpoint_dir=shard_part --out=shard_part
 expect_run 0 --num_iteration=24 --resume --num_workers=3 --checkpoint_dir=shard_part --out=shard_part
 expect_same "the histories across files" "$(rows shards/history.csv)" "$(rows shard_part/history.csv)"
-# So it is with 16 bits, whose optimizer keeps copies of 32.
-way=("${small[@]}" --dtype=bfloat16 --lr_decay_iters=12 --val_loss_every=3)
-expect_run 0 "${way[@]}" --num_iteration=12 --checkpoint_dir=whole16 --out=whole16
-expect_run 0 "${way[@]}" --num_iteration=6 --checkpoint_dir=part16 --out=part16
-expect_run 0 --num_iteration=12 --resume --checkpoint_dir=part16 --out=part16
-expect_same "the histories in 16 bits" "$(rows whole16/history.csv)" "$(rows part16/history.csv)"
-for file in model optimizer training; do
-    cmp "whole16/step_00000012/$file.safetensors" "part16/step_00000012/$file.safetensors" || fail "$file differs in 16 bits"
-    checks=$((checks + 1))
+# So it is with 16 bits, whose optimizer keeps copies of 32, and with a loss that is scaled.
+for kind in dtype=bfloat16 autocast=fp16; do
+    way=("${small[@]}" "--$kind" --lr_decay_iters=12 --val_loss_every=3)
+    expect_run 0 "${way[@]}" --num_iteration=12 --checkpoint_dir="whole_$kind" --out="whole_$kind"
+    expect_run 0 "${way[@]}" --num_iteration=6 --checkpoint_dir="part_$kind" --out="part_$kind"
+    expect_run 0 --num_iteration=12 --resume --checkpoint_dir="part_$kind" --out="part_$kind"
+    expect_same "the histories with $kind" "$(rows "whole_$kind/history.csv")" "$(rows "part_$kind/history.csv")"
+    for file in model optimizer training; do
+        cmp "whole_$kind/step_00000012/$file.safetensors" "part_$kind/step_00000012/$file.safetensors" ||
+            fail "$file differs with $kind"
+        checks=$((checks + 1))
+    done
 done
 expect_run 2 "${small[@]}" --num_iteration=20 --checkpoint_dir=whole
 expect_output "--resume goes on with it"
