@@ -79,6 +79,8 @@ TEST_F(StreamsOnGpu, GradOfWhatASideStreamMade) {
     const auto x = OnGpu({1, 2}, true);
     const auto y = OnSide(side, [&] { return x->Square(); });
     const auto z = OnSide(side, [&] { return y->Square()->Sum(); });
+    // Nothing of this first pass comes to the caller's stream by itself.
+    EXPECT_EQ(autograd::Grad({z}, {y}, {}, /*retain_graph=*/true)[0]->ToVector<float>(), (Floats{2, 8}));
     const TensorList grads = autograd::Grad({z}, {y, x});
     EXPECT_EQ(grads[0]->ToVector<float>(), (Floats{2, 8}));
     EXPECT_EQ(grads[1]->ToVector<float>(), (Floats{4, 32}));
@@ -129,6 +131,21 @@ TEST_F(StreamsOnGpu, APassThatThrowsLeavesTheStreamAsItWas) {
     y->RegisterHook([](const TensorPtr &) { throw ValueError("no"); });
     EXPECT_THROW(y->Sum()->Backward(), ValueError);
     EXPECT_EQ(CurrentStream(Gpu()), DefaultStream(Gpu()));
+}
+
+TEST_F(StreamsOnGpu, GradientsGoFromDeviceToDevice) {
+    const Device other(DeviceType::kCUDA, 1);
+    if (!HasDevice(other)) {
+        GTEST_SKIP() << "there is one GPU only";
+    }
+    const auto x = OnGpu({1, 2, 3}, true);
+    const auto there = x->Square()->To(other);
+    EXPECT_EQ(there->GetDevice(), other);
+    const auto y = there->Mul(there)->To(Device())->Mul(2)->To(Gpu());  // 2 x^4, by way of all three
+    y->Add(x)->Sum()->Backward();
+    EXPECT_EQ(x->grad()->GetDevice(), Gpu());
+    EXPECT_EQ(x->grad()->ToVector<float>(), (Floats{9, 65, 217}));
+    EXPECT_THROW(x->Add(there), DeviceError);
 }
 
 TEST_F(StreamsOnGpu, PinnedTensorsCopyWithoutWaiting) {
