@@ -72,6 +72,7 @@ check "the whole suite" ctest --preset release --parallel "$(number_of_jobs)"
 check "tests of the GPU" "$cuda_test" --gtest_brief=1
 check "tests of the GPU, $rounds times" "$cuda_test" --gtest_brief=1 --gtest_repeat="$rounds" --gtest_shuffle
 check "tests of the GPU, kernels waited for" env INFINI_TRAIN_SYNC_KERNELS=1 "$cuda_test" --gtest_brief=1
+check "hooks, their tensors on the GPU" env INFINI_TRAIN_TEST_DEVICE=cuda "$ROOT/build/release/test/hook/hook_test" --gtest_brief=1
 if [[ $quick -eq 0 ]]; then
     for tool in memcheck racecheck initcheck synccheck; do
         # Blocks of their own, so that bounds are exact.

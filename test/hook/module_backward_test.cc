@@ -276,7 +276,7 @@ TEST(ModuleBackward, WrongReplacements) {
              return TensorList{test::Of({1, 2})};
          },
          "(2,)"},
-        {[] { return TensorList{Tensor::Ones({}, DataType::kFLOAT64)}; }, "float64"},
+        {[] { return TensorList{Tensor::Ones({}, DataType::kFLOAT64, test::TestDevice())}; }, "float64"},
     };
     for (const Case &c : cases) {
         auto inner = MakeModule([](const TensorList &in) { return TensorList{in[0] * 2}; }, "Inner");

@@ -169,7 +169,8 @@ TEST(ModulePostAccumulate, TiedParameters) {
 
 std::shared_ptr<nn::Sequential> Mlp() {
     auto mlp = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
-        std::make_shared<nn::Linear>(2, 3), std::make_shared<nn::Sigmoid>(), std::make_shared<nn::Linear>(3, 1)});
+        std::make_shared<nn::Linear>(2, 3, /*bias=*/true, test::TestDevice()), std::make_shared<nn::Sigmoid>(),
+        std::make_shared<nn::Linear>(3, 1, /*bias=*/true, test::TestDevice())});
     float value = -0.5F;
     for (const auto &parameter : mlp->Parameters()) {
         const autograd::NoGradGuard no_grad;

@@ -333,8 +333,8 @@ TEST(MultiGradHook, HoldsNoTensorAndOutlivesThem) {
 }
 
 TEST(MultiGradHook, ThreadsKeepTheirPassesApart) {
-    auto x = Tensor::FromScalar(2.0, DataType::kFLOAT64)->RequiresGrad();
-    auto y = Tensor::FromScalar(3.0, DataType::kFLOAT64)->RequiresGrad();
+    auto x = Tensor::FromScalar(2.0, DataType::kFLOAT64, test::TestDevice())->RequiresGrad();
+    auto y = Tensor::FromScalar(3.0, DataType::kFLOAT64, test::TestDevice())->RequiresGrad();
     constexpr int kPasses = 200;
     std::atomic<int> all{0}, any{0}, mixed{0};
     auto handle = RegisterMultiGradHook({x, y}, [&](const TensorList &grads) {

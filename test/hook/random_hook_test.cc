@@ -23,6 +23,7 @@
 
 #include "test/hook/random_hook_model.h"
 #include "test/support/modules.h"
+#include "test/support/tensors.h"
 
 namespace infini_train {
 namespace {
@@ -39,7 +40,7 @@ double Read(const TensorList &tensors) {
     return tensors.empty() ? kNothing : Read(tensors[0]);
 }
 TensorPtr MakeTensor(double value) {
-    return Tensor::FromScalar(value, DataType::kFLOAT64);
+    return Tensor::FromScalar(value, DataType::kFLOAT64, test::TestDevice());
 }
 
 class Times : public autograd::Function {
@@ -191,7 +192,7 @@ private:
             [this, token](const TensorPtr &grad) {
                 const Reply reply = Act(*token, Read(grad), kNothing);
                 if (reply.wrong) {
-                    return Tensor::Zeros({2}, DataType::kFLOAT64);
+                    return Tensor::Zeros({2}, DataType::kFLOAT64, test::TestDevice());
                 }
                 return reply.factor == 1 || grad == nullptr ? nullptr : grad * reply.factor;
             },

@@ -57,14 +57,15 @@ TEST(RegistrationHook, SeesEveryPartBeforeItIsThere) {
     const auto norm = Empty("Norm");
     norm->RegisterBuffer("mean", Of({1, 2, 3}));
     norm->RegisterBuffer("none", nullptr);
-    const auto net = std::make_shared<nn::Sequential>(
-        std::vector<std::shared_ptr<nn::Module>>{std::make_shared<nn::Linear>(2, 3, /*bias=*/false), norm});
+    const auto net = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+        std::make_shared<nn::Linear>(2, 3, /*bias=*/false, test::TestDevice()), norm});
     EXPECT_EQ(log, (Log{"Norm buffer mean 3", "Linear parameter weight 6", "Sequential module 0 Linear",
                         "Sequential module 1 Norm"}));
     EXPECT_EQ(net->size(), 2U);
     EXPECT_EQ(log.size(), 4U);
     log.clear();
-    const auto linear = std::make_shared<nn::Linear>(1, 1)->Clone();  // copying registers nothing
+    const auto linear =
+        std::make_shared<nn::Linear>(1, 1, /*bias=*/true, test::TestDevice())->Clone();  // copying registers nothing
     EXPECT_EQ(log, (Log{"Linear parameter weight 1", "Linear parameter bias 1"}));
     group.Remove();
     Empty()->RegisterParameter("w", Leaf(1));
@@ -107,8 +108,8 @@ TEST(RegistrationHook, WrapsModules) {
             wrapper->RegisterModule("inner", child);
             return wrapper;
         }));
-    auto net = std::make_shared<nn::Sequential>(
-        std::vector<std::shared_ptr<nn::Module>>{std::make_shared<nn::Linear>(1, 1, /*bias=*/false)});
+    auto net = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+        std::make_shared<nn::Linear>(1, 1, /*bias=*/false, test::TestDevice())});
     net->module("0.inner")->parameter("weight")->Detach()->Fill_(3);
     EXPECT_EQ(net->module("0")->type(), "Twice");
     EXPECT_EQ(Values((*net)({Of({5}, {1, 1})})[0]), (Floats{30}));
@@ -128,10 +129,12 @@ TEST(RegistrationHook, WrongReplacementsAndExceptions) {
     {
         ScopedHook hook(Registry().RegisterModuleRegistrationHook(
             [](nn::Module *, const std::string &, const auto &) -> std::shared_ptr<nn::Module> { return Empty(); }));
-        const auto text = Thrown<ValueError>([&] { module->RegisterModule("fc", std::make_shared<nn::Linear>(1, 1)); });
+        const auto text = Thrown<ValueError>([&] {
+            module->RegisterModule("fc", std::make_shared<nn::Linear>(1, 1, /*bias=*/true, test::TestDevice()));
+        });
         EXPECT_EQ(text, "M: the module 'fc' must be what it was declared as, got M [module registration hook]");
         EXPECT_TRUE(module->NamedChildren().empty());
-        const std::shared_ptr<nn::Module> any = std::make_shared<nn::Linear>(1, 1);
+        const std::shared_ptr<nn::Module> any = std::make_shared<nn::Linear>(1, 1, /*bias=*/true, test::TestDevice());
         EXPECT_EQ(module->RegisterModule("any", any)->type(), "M");
     }
     {

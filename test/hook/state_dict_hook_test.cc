@@ -38,7 +38,7 @@ std::string Keys(const nn::StateDict &state) {
 }
 
 std::shared_ptr<nn::Linear> Linear(float weight) {
-    auto linear = std::make_shared<nn::Linear>(1, 1, /*bias=*/false);
+    auto linear = std::make_shared<nn::Linear>(1, 1, /*bias=*/false, test::TestDevice());
     linear->parameter("weight")->Detach()->Fill_(weight);
     return linear;
 }

@@ -222,7 +222,7 @@ TEST(TensorHook, BackwardThatReturnsNull) {
 
 // pytorch#58354, #66037: removes itself, and is silent in the next pass.
 TEST(TensorHook, RemovesItselfAndReplaces) {
-    auto x = Tensor::Ones({5})->RequiresGrad();
+    auto x = Tensor::Ones({5}, DataType::kFLOAT32, test::TestDevice())->RequiresGrad();
     std::shared_ptr<HookHandle> handle;
     handle = x->RegisterHook([&](const TensorPtr &grad) {
         handle->Remove();
@@ -237,7 +237,7 @@ TEST(TensorHook, RemovesItselfAndReplaces) {
 
 // Paddle#40041
 TEST(TensorHook, WrongReplacementIsAnErrorAndWritesNothing) {
-    for (const auto &replacement : {Of({1, 2, 3}), Tensor::Ones({2}, DataType::kFLOAT64)}) {
+    for (const auto &replacement : {Of({1, 2, 3}), Tensor::Ones({2}, DataType::kFLOAT64, test::TestDevice())}) {
         auto x = Leaf({1, 2});
         x->RegisterHook([&](const TensorPtr &) { return replacement; }, {.name = "scale"});
         const std::string text = Thrown<AutogradError>([&] { (x * 2)->Sum()->Backward(); });
@@ -444,10 +444,10 @@ TEST(TensorHook, EveryWayToALeafsGradientRunsItsHooks) {
     w->RegisterPostAccumulateGradHook([&](const TensorPtr &) { ++accumulated; });
     (w * 2)->Backward();
     autograd::Backward({w * 2, w * 3}, {});
-    w->Backward(Tensor::FromScalar(1));  // the leaf is the root
+    w->Backward(Tensor::FromScalar(1, DataType::kFLOAT32, test::TestDevice()));  // the leaf is the root
     const auto twice = std::make_shared<autograd::MulScalar>(2);
     twice->Apply({w});
-    twice->BackwardPartial(Tensor::FromScalar(1), 0);
+    twice->BackwardPartial(Tensor::FromScalar(1, DataType::kFLOAT32, test::TestDevice()), 0);
     const auto copy = w->Clone();
     copy->Mul_(2);
     copy->Backward();

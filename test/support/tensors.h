@@ -1,20 +1,32 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "infini_train/include/device.h"
 #include "infini_train/include/tensor.h"
 
 /// Short ways for tests to make tensors and look at them.
 namespace infini_train::test {
 
+/// Where the tensors of tests are that work on any device: on the CPU, or where INFINI_TRAIN_TEST_DEVICE says.
+inline Device TestDevice() {
+    static const Device device = [] {
+        const char *const name = std::getenv("INFINI_TRAIN_TEST_DEVICE");
+        return name != nullptr ? Device::FromString(name) : Device();
+    }();
+    return device;
+}
+
 inline TensorPtr Of(const std::vector<float> &values) {
-    return Tensor::FromVector(values);
+    return Tensor::FromVector(values, std::nullopt, TestDevice());
 }
 inline TensorPtr Of(const std::vector<float> &values, const std::vector<int64_t> &dims) {
-    return Tensor::FromVector(values, dims);
+    return Tensor::FromVector(values, dims, TestDevice());
 }
 /// A leaf that requires a gradient.
 inline TensorPtr Leaf(const std::vector<float> &values) {
@@ -22,7 +34,7 @@ inline TensorPtr Leaf(const std::vector<float> &values) {
 }
 /// One of no dimensions.
 inline TensorPtr Leaf(float value) {
-    return Tensor::FromScalar(value)->RequiresGrad();
+    return Tensor::FromScalar(value, DataType::kFLOAT32, TestDevice())->RequiresGrad();
 }
 
 /// The values, or nothing for null.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "infini_train/include/common/error.h"
 
@@ -49,16 +50,26 @@ private:
     cublasHandle_t handle_ = nullptr;
 };
 
+using Handles = std::map<std::pair<int, cudaStream_t>, std::unique_ptr<Blas>>;
+
+Handles &ThreadHandles() {
+    thread_local Handles handles;
+    return handles;
+}
+
 }  // namespace
 
 cublasHandle_t BlasHandle() {
-    thread_local std::map<std::pair<int, cudaStream_t>, std::unique_ptr<Blas>> all;
     const cudaStream_t stream = CurrentStream();
-    std::unique_ptr<Blas> &blas = all[{CurrentDeviceIndex(), stream}];
+    std::unique_ptr<Blas> &blas = ThreadHandles()[{CurrentDeviceIndex(), stream}];
     if (blas == nullptr) {
         blas = std::make_unique<Blas>(stream);
     }
     return blas->handle();
+}
+
+void ReleaseBlas(cudaStream_t stream) {
+    ThreadHandles().erase({CurrentDeviceIndex(), stream});
 }
 
 void ThrowBlas(cublasStatus_t status, const std::string &what) {

@@ -10,6 +10,9 @@ namespace infini_train::cuda {
 /// at the same time.
 cublasHandle_t BlasHandle();
 
+/// Gives up this thread's handle for a stream of the current device that is about to be destroyed.
+void ReleaseBlas(cudaStream_t stream);
+
 /// Throws CudaError: `what`, then the status.
 [[noreturn]] void ThrowBlas(cublasStatus_t status, const std::string &what);
 

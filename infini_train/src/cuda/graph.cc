@@ -1,5 +1,6 @@
 #include "infini_train/src/cuda/graph.h"
 
+#include "infini_train/src/cuda/blas.h"
 #include "infini_train/src/cuda/current.h"
 #include "infini_train/src/cuda/device_scope.h"
 #include "infini_train/src/cuda/error.h"
@@ -37,6 +38,7 @@ Graph::~Graph() {
         // A replay may still be running, on any stream.
         (void)cudaDeviceSynchronize();
         Discard();
+        ReleaseBlas(stream_);
         allocator_->Inherit(stream_);
         (void)cudaStreamDestroy(stream_);
         allocator_->Deallocate(shift_, sizeof(RandomShift));

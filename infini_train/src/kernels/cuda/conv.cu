@@ -188,7 +188,7 @@ void AddParts(void *sum, DataType sum_dtype, const C *parts, DataType dtype, int
                  {parts, dims, strides, 2, dtype, count * weights, true}, SumReduction<C>{});
 }
 
-// Each image's part on its own, then their sum, in the order of the images.
+// Each image's part on its own, then their sum, in the order of the images: those of earlier rounds come first.
 template <typename T>
 void BackwardWeight(const TensorRef &grad_weight, const ConstTensorRef &grad_output, const ConstTensorRef &input,
                     const Conv2dShape &s) {
@@ -199,10 +199,9 @@ void BackwardWeight(const TensorRef &grad_weight, const ConstTensorRef &grad_out
     const int64_t weights = grad_weight.num_elements;
     const int64_t size = IsPointwise(s) ? 0 : Taps(s) * pixels * static_cast<int64_t>(sizeof(T));
     const int64_t at_once = ImagesAtOnce(s, size + weights * static_cast<int64_t>(sizeof(C)));
-    const int64_t rounds = (s.batch + at_once - 1) / at_once;
-    const Scratch parts(static_cast<size_t>(at_once * weights) * sizeof(C));
-    const Scratch sums(rounds > 1 ? static_cast<size_t>(rounds * weights) * sizeof(C) : 0);
-    int64_t round = 0;
+    // The sum so far, and behind it a part for each image of a round.
+    const size_t part_bytes = static_cast<size_t>(weights) * sizeof(C);
+    const Scratch parts(static_cast<size_t>(at_once + 1) * part_bytes), sum(at_once < s.batch ? part_bytes : 0);
     WithColumns<T>(name, input, s, at_once, [&](int64_t first, int64_t images, const T *columns) {
         for (int64_t g = 0; g < s.groups; ++g) {
             const T *const from = grad_output.Data<T>() + (first * s.out_channels + g * channels) * pixels;
@@ -213,7 +212,7 @@ void BackwardWeight(const TensorRef &grad_weight, const ConstTensorRef &grad_out
                         .b_layout = ByRows(pixels, /*transposed=*/true),
                         .a = reinterpret_cast<const char *>(from),
                         .b = reinterpret_cast<const char *>(columns + g * taps * pixels),
-                        .c = reinterpret_cast<char *>(parts.As<C>() + g * channels * taps),
+                        .c = reinterpret_cast<char *>(parts.As<C>() + weights + g * channels * taps),
                         .batch = images,
                         .stride_a = s.out_channels * pixels,
                         .stride_b = Taps(s) * pixels,
@@ -221,13 +220,17 @@ void BackwardWeight(const TensorRef &grad_weight, const ConstTensorRef &grad_out
                         .dtype = grad_output.dtype,
                         .output_dtype = dtype});
         }
-        void *const sum = rounds > 1 ? static_cast<void *>(sums.As<C>() + round * weights) : grad_weight.data;
-        AddParts(sum, rounds > 1 ? dtype : grad_weight.dtype, parts.As<C>(), dtype, images, weights);
-        ++round;
+        const bool is_first = first == 0, is_last = first + images == s.batch;
+        const C *const from = is_first ? parts.As<C>() + weights : parts.As<C>();
+        const int64_t count = is_first ? images : images + 1;
+        if (is_last) {
+            AddParts(grad_weight.data, grad_weight.dtype, from, dtype, count, weights);
+            return;
+        }
+        AddParts(sum.data(), dtype, from, dtype, count, weights);
+        CheckCuda(cudaMemcpyAsync(parts.data(), sum.data(), part_bytes, cudaMemcpyDeviceToDevice, CurrentStream()),
+                  "Conv2dBackwardWeight: cudaMemcpyAsync");
     });
-    if (rounds > 1) {
-        AddParts(grad_weight.data, grad_weight.dtype, sums.As<C>(), dtype, rounds, weights);
-    }
 }
 
 void RunBackwardWeight(TensorRef grad_weight, ConstTensorRef grad_output, ConstTensorRef input, const Conv2dShape &s) {
