@@ -43,7 +43,7 @@ TEST(GradScaler, ScalesAndUnscales) {
 
 TEST(GradScaler, LeavesOutAStepThatOverflowed) {
     GradScaler scaler(kSmall);
-    const auto x = Leaf({1});
+    const auto x = Leaf(1);
     optimizers::Adam adam({x}, 0.1);
     for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
         const double before = scaler.scale();
@@ -64,7 +64,7 @@ TEST(GradScaler, LeavesOutAStepThatOverflowed) {
 
 TEST(GradScaler, GrowsAfterSomeStepsWithoutAnOverflow) {
     GradScaler scaler(kSmall);
-    const auto x = Leaf({1});
+    const auto x = Leaf(1);
     optimizers::SGD sgd({x}, 0.0);
     const auto step = [&](float gradient) {
         sgd.ZeroGrad();
@@ -90,7 +90,7 @@ TEST(GradScaler, GrowsAfterSomeStepsWithoutAnOverflow) {
 
 TEST(GradScaler, RefusesCallsOutOfOrder) {
     GradScaler scaler(kSmall);
-    const auto x = Leaf({1});
+    const auto x = Leaf(1);
     optimizers::SGD sgd({x}, 0.5);
     EXPECT_THROW(scaler.Update(), ValueError);
     Backward(scaler, x, 1);
@@ -105,7 +105,7 @@ TEST(GradScaler, RefusesCallsOutOfOrder) {
     EXPECT_THROW(GradScaler({.growth_factor = 1}), ValueError);
     EXPECT_THROW(GradScaler({.backoff_factor = 1}), ValueError);
     EXPECT_THROW(GradScaler({.growth_interval = 0}), ValueError);
-    const auto half = Leaf({1})->To(DataType::kFLOAT16)->Detach();
+    const auto half = Leaf(1)->To(DataType::kFLOAT16)->Detach();
     half->set_requires_grad(true);
     optimizers::SGD of_half({half}, 0.5);
     half->Sum()->Backward();
@@ -114,7 +114,7 @@ TEST(GradScaler, RefusesCallsOutOfOrder) {
 
 TEST(GradScaler, DisabledItIsNotThere) {
     GradScaler scaler({.enabled = false});
-    const auto x = Leaf({1});
+    const auto x = Leaf(1);
     optimizers::SGD sgd({x}, 0.5);
     Backward(scaler, x, 3);
     EXPECT_EQ(x->grad()->Item<float>(), 3);
