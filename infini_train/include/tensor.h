@@ -36,14 +36,6 @@ using TensorHook = std::function<TensorPtr(const TensorPtr &grad)>;
 /// A hook that runs once a leaf's gradient has been accumulated; it is given the leaf.
 using PostAccumulateHook = std::function<void(const TensorPtr &leaf)>;
 
-namespace internal {
-// What autograd knows of a tensor; made only when needed, and complete only in the autograd layer.
-struct AutogradMetaBase {
-    virtual ~AutogradMetaBase() = default;
-    bool requires_grad = false;  // true for leaves that were asked to, and for results of recorded functions
-};
-}  // namespace internal
-
 /// An n-dimensional array of one data type on one device: dims, strides and an offset into a shared Storage. Views
 /// share the storage of what they are views of.
 ///
@@ -225,18 +217,16 @@ public:
     /// Itself if contiguous, otherwise a contiguous copy.
     TensorPtr Contiguous();
     TensorPtr Clone();
-    /// On another device or of another data type; itself if nothing changes. A copy between the CPU and a GPU is done
-    /// when the call returns, unless it is `non_blocking`. Then a copy to the CPU, and one of a pinned tensor (see
-    /// PinMemory) to a GPU, is only queued on the current stream, and the CPU's side must neither be changed nor read
-    /// before that stream is synchronised; letting go of it is safe at any time.
+    /// On another device or of another data type; itself if nothing changes. If `non_blocking`, a copy to the CPU, or
+    /// of a pinned tensor to a GPU, is only queued on the current stream: until that is synchronised the CPU's side
+    /// must neither be changed nor read, but may be let go of.
     TensorPtr To(Device device, bool non_blocking = false);
     TensorPtr To(DataType dtype);
     /// A copy, outside of the graph, in memory of the CPU's that a GPU copies from on its own; itself if it is pinned
-    /// already or if there is no GPU. Throws DeviceError for a tensor on a GPU.
+    /// or there is no GPU. Throws DeviceError for one on a GPU.
     TensorPtr PinMemory();
     bool IsPinned() const;
-    /// Says that the tensor is used on `stream`, too, not only on the one that it was made on: its memory isn't given
-    /// to anyone else before what is queued there now is done.
+    /// Says that `stream` uses the tensor, too: its memory goes to nobody else before what is queued there now is done.
     void RecordUse(const Stream &stream) const;
 
     // ---- Operators --------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ TEST(Autocast, ChoosesByOperator) {
     for (const auto &result :
          {narrow->Softmax(-1), narrow->LogSoftmax(-1), narrow->Exp(), narrow->Log(), narrow->Pow(2), narrow->Rsqrt(),
           narrow->Reciprocal(), narrow->Sum(), nn::function::LayerNorm(narrow, {2}),
+          nn::function::MseLoss(narrow, narrow), nn::function::MseLoss(narrow, x),
           nn::function::CrossEntropy(narrow, Tensor::FromVector<int64_t>({0, 1}))}) {
         EXPECT_EQ(result->Dtype(), kF32);
     }

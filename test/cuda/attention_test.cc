@@ -66,5 +66,25 @@ TEST(AttentionOnGpu, WideHeadsAndLongCaches) {
     }
 }
 
+// PyTorch's rule for a mask of bools, too: it is added as 0 and -infinity, so it doesn't hide what isn't a number.
+TEST(AttentionOnGpu, AMaskDoesNotHideNaN) {
+    INFINI_TRAIN_NEEDS_GPU();
+    const float nan = std::nanf("");
+    const auto q = Tensor::Ones({1, 1, 1, 2}), v = Tensor::FromVector<float>({1, 2, 3, 4}, {{1, 1, 2, 2}});
+    const auto mask = Tensor::FromVector<bool>({true, false}, {{1, 1, 1, 2}});
+    for (const Device device : {Device(), test::Gpu()}) {
+        SCOPED_TRACE(device.ToString());
+        const auto attend = [&](float hidden) {
+            const auto k = Tensor::FromVector<float>({0, 0, hidden, 0}, {{1, 1, 2, 2}})->To(device);
+            return nn::function::ScaledDotProductAttention(q->To(device), k, v->To(device), {.mask = mask->To(device)})
+                ->ToVector<float>();
+        };
+        EXPECT_EQ(attend(5), (std::vector<float>{1, 2}));
+        for (const float value : attend(nan)) {
+            EXPECT_TRUE(std::isnan(value)) << value;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace infini_train

@@ -16,4 +16,10 @@ struct TensorLayout {
 };
 using TensorLayoutPtr = std::shared_ptr<const TensorLayout>;
 
+/// What autograd knows of a tensor; made only when needed, and complete only in the autograd layer.
+struct AutogradMetaBase {
+    virtual ~AutogradMetaBase() = default;
+    bool requires_grad = false;  // true for leaves that were asked to, and for results of recorded functions
+};
+
 }  // namespace infini_train::internal

@@ -57,6 +57,7 @@ private:
         {"Softmax", AutocastPolicy::kFloat32},
         {"LogSoftmax", AutocastPolicy::kFloat32},
         {"CrossEntropy", AutocastPolicy::kFloat32},
+        {"MseLoss", AutocastPolicy::kFloat32},
         {"LayerNorm", AutocastPolicy::kFloat32},
         {"RMSNorm", AutocastPolicy::kFloat32},
         {"Exp", AutocastPolicy::kFloat32},

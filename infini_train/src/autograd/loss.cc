@@ -5,6 +5,7 @@
 #include "infini_train/include/autograd/grad_mode.h"
 #include "infini_train/include/tensor.h"
 
+#include "infini_train/src/autograd/autocast.h"
 #include "infini_train/src/autograd/graph_task.h"
 #include "infini_train/src/autograd/meta.h"
 #include "infini_train/src/autograd/operands.h"
@@ -149,7 +150,8 @@ TensorPtr MseLoss(const TensorPtr &input, const TensorPtr &target, Reduction red
     if (input->Dims() != target->Dims()) {
         Throw<ShapeError>("MseLoss: {} and {} don't match", FormatDims(input->Dims()), FormatDims(target->Dims()));
     }
-    const auto squares = input->Sub(target)->Square();
+    const auto cast = AutocastInputs("MseLoss", {input, target});
+    const auto squares = cast ? (*cast)[0]->Sub((*cast)[1])->Square() : input->Sub(target)->Square();
     switch (reduction) {
         case Reduction::kMean:
             return squares->Mean();

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "infini_train/include/core/parallel.h"
-#include "infini_train/include/dtype_dispatch.h"
 
 #include "infini_train/src/kernels/cpu/rows.h"
 #include "infini_train/src/kernels/cpu/simd_targets.h"
@@ -83,18 +82,6 @@ auto SelectRowKernel() {
     }
 }
 
-template <typename T>
-T BitsOf(Scalar value, DataType dtype) {
-    T bits = 0;
-    DispatchDtype(dtype, [&]<typename U>() {
-        if constexpr (sizeof(U) == sizeof(T)) {
-            const U converted = value.To<U>();
-            std::memcpy(&bits, &converted, sizeof(T));
-        }
-    });
-    return bits;
-}
-
 void MaskedFillKernel(TensorRef output, ConstTensorRef input, ConstTensorRef mask, Scalar value) {
     const int64_t one = 1;
     std::span<const int64_t> dims = output.Dims();
@@ -107,7 +94,7 @@ void MaskedFillKernel(TensorRef output, ConstTensorRef input, ConstTensorRef mas
     const int64_t mask_stride = dims.empty() ? 1 : strides[2][dims.size() - 1];
     kernels::DispatchElementSize(SizeOf(output.dtype), [&]<typename T>() {
         const auto select_row = SelectRowKernel<T>();
-        const T bits = BitsOf<T>(value, output.dtype);
+        const T bits = kernels::BitsOf<T>(value, output.dtype);
         const auto grain = kGrainBytes / static_cast<int64_t>(sizeof(T));
         ParallelFor(0, output.num_elements, grain, [&](int64_t begin, int64_t end) {
             ForEachRow<3>(dims, strides, begin, end, [&](const auto &offsets, int64_t count) {

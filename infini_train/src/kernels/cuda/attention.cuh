@@ -94,7 +94,8 @@ struct AttentionProblem {
         if (has_mask) {
             const int64_t at = mask.At(b, h, t) + s * mask.column;
             if (mask_is_bool) {
-                return static_cast<const bool *>(mask.data)[at] ? score : kHidden;
+                // Added, as on the CPU: a score that is NaN stays.
+                return score + (static_cast<const bool *>(mask.data)[at] ? C{0} : kHidden);
             }
             score += LoadFloat<C>(mask.data, dtype, at);
         }

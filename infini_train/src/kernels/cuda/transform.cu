@@ -1,9 +1,6 @@
 // Triangles, masks and joins. They only move bytes, so they work on unsigned integers of the element's size.
 
-#include <cstring>
 #include <vector>
-
-#include "infini_train/include/dtype_dispatch.h"
 
 #include "infini_train/src/kernels/cuda/copy.h"
 #include "infini_train/src/kernels/cuda/strides.cuh"
@@ -13,18 +10,6 @@
 
 namespace infini_train::cuda {
 namespace {
-
-template <typename T>
-T BitsOf(Scalar value, DataType dtype) {
-    T bits = 0;
-    DispatchDtype(dtype, [&]<typename U>() {
-        if constexpr (sizeof(U) == sizeof(T)) {
-            const U converted = value.To<U>();
-            std::memcpy(&bits, &converted, sizeof(T));
-        }
-    });
-    return bits;
-}
 
 template <typename T, typename Places>
 __global__ void __launch_bounds__(kBlock)
@@ -44,7 +29,8 @@ void RunMaskedFill(TensorRef output, ConstTensorRef input, ConstTensorRef mask, 
         VisitOffsets<2>(loop, [&](const auto &places) {
             using Places = std::decay_t<decltype(places)>;
             Launch("MaskedFill", {GridFor(output.num_elements)}, MaskedFillKernel<T, Places>, output.Data<T>(),
-                   input.Data<T>(), mask.Data<uint8_t>(), places, output.num_elements, BitsOf<T>(value, output.dtype));
+                   input.Data<T>(), mask.Data<uint8_t>(), places, output.num_elements,
+                   kernels::BitsOf<T>(value, output.dtype));
         });
     });
 }
